@@ -252,6 +252,8 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
             print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
         if reason := _reason_for_numpy(plan):
             print_note(f"{plan.algorithm.name} makes its steps in numpy, more slowly than on the GPU: {reason}")
+        for name, value, used in model_factory.overridden(plan, model):
+            print_note(f"{type(model).__name__} sets {name} to {used}, not to {value}")
         if not plan.algorithm.dict_observations:
             name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
             print_note(f"{name} takes no dictionary observations: it gets flat vectors")

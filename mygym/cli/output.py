@@ -28,7 +28,7 @@ def print_json(content: Any) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
-    """Print rows with the same keys as a table in the width of the terminal; the widest columns wrap, never `name`."""
+    """Print rows with the same keys as a table in the width of the terminal; the widest columns wrap, `name` last."""
     titles = list(rows[0]) if rows else [""]
     texts = [[cell if isinstance(cell, str) else json.dumps(cell) for cell in row.values()] for row in rows]
     widths = [
@@ -36,12 +36,13 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     ]
     space = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns - 3 * len(widths) + 1
     cells = list(zip(*texts, strict=True)) or [() for _ in titles]
+    ones = [1] * len(titles)
     of_titles = [max(map(len, title.split()), default=1) for title in titles]
     of_cells = [max((len(word) for cell in column for word in cell.split()), default=1) for column in cells]
     # Lines break between words as long as possible, then within the words of titles, and last within those of cells.
-    for least in (list(map(max, of_titles, of_cells)), of_cells, [1] * len(titles)):
+    for least, whole in ((list(map(max, of_titles, of_cells)), "name"), (of_cells, "name"), (of_cells, ""), (ones, "")):
         while sum(widths) > space:
-            wrapped = [column for column, key in enumerate(titles) if key != "name" and widths[column] > least[column]]
+            wrapped = [column for column, key in enumerate(titles) if key != whole and widths[column] > least[column]]
             if not wrapped:
                 break
             widths[max(wrapped, key=lambda column: widths[column])] -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -81,10 +82,14 @@ def runs(options: argparse.Namespace) -> None:
         _remove(records, options)
 
 
+_PAIRS = re.compile(r",(?![^\[{]*[\]}])")
+"""A comma between pairs, not in a list or mapping."""
+
+
 def parse_where(text: str) -> dict[str, Any]:
     """Return key → value of `KEY=VALUE,KEY=VALUE`; refuse a pair without `=`, or a malformed value."""
     where: dict[str, Any] = {}
-    for pair in text.split(",") if text else []:
+    for pair in _PAIRS.split(text) if text else []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ConfigError(bad_value("--where", pair, "KEY=VALUE, e.g. algo=sac", "is not a pair"))

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -174,6 +175,7 @@ Dumper.add_representer(str, Dumper.represent_str)
 
 _INTEGER = r"[-+]?(?:0|[1-9][0-9_]*)"
 _EXPONENT = r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)[eE][-+]?[0-9]+"
+_WHOLE = r"[-+]?[0-9][0-9_]*[eE][0-9]+"  # Python writes the sign of exponents: what it has written stays a float
 _FLOAT = rf"(?:{_EXPONENT}|[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
 _NUMBERS = {"tag:yaml.org,2002:int": _INTEGER, "tag:yaml.org,2002:float": _FLOAT}
 """Notations of numbers; YAML 1.1 would also read `010` as 8, `1:40` as 100, `0x10` as 16 and `0b11` as 3."""
@@ -186,6 +188,16 @@ for _class in (_Loader, FastLoader):
     }
     for _tag, _pattern in _NUMBERS.items():
         _class.add_implicit_resolver(_tag, re.compile(f"^{_pattern}$"), list("-+0123456789."))
+
+
+def _number(loader: Any, node: yaml.ScalarNode) -> float:
+    """Return `1e5` as a whole number, which counts of steps have to be, and every other notation as a float."""
+    value: float = loader.construct_yaml_float(node)
+    return int(Decimal(node.value)) if re.fullmatch(_WHOLE, node.value) and abs(value) <= MAX_INTEGER else value
+
+
+for _class in (_Loader, FastLoader):
+    _class.add_constructor("tag:yaml.org,2002:float", _number)
 
 
 def load_file(path: str | Path, repeated: list[str] | None = None) -> dict[str, Any]:
@@ -227,7 +239,7 @@ def load_file(path: str | Path, repeated: list[str] | None = None) -> dict[str, 
 
 
 def parse_value(text: str, key: str) -> Any:
-    """Return a value as YAML reads it: `3e-4` is a float, `true` a bool, `[64, 64]` a list, `null` None.
+    """Return a value as YAML reads it: `3e-4` is a float, `1e5` an int, `true` a bool, `[64, 64]` a list, `null` None.
 
     Raises:
         ConfigError: Malformed, or not plain data.

@@ -14,7 +14,7 @@ from mygym.errors import RegistryError, bad_value
 from mygym.nested import merged, without
 from mygym.registry.entries import Entry, caller, resolve, unknown_framework
 from mygym.registry.registries import decorator, registry
-from mygym.registry.signatures import Parameter, checked_registration, first_line, fits, parameters
+from mygym.registry.signatures import Parameter, checked_registration, first_line, fits, of_library, parameters
 from mygym.registry.user_files import on_import
 
 
@@ -91,7 +91,11 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     ancestor of the subclasses of the class that it adapts, e.g. `ppo` of the subclasses of SB3's `PPO`. Values that
     the class or its policy declares in a constructor are not inherited.
     """
-    entry = replace(entry, goal_relabelling="replay_buffer_class" in parameters(entry.target))
+    declared = parameters(entry.target)
+    entry = replace(entry, goal_relabelling="replay_buffer_class" in declared)
+    policy = declared.get("policy")
+    if policy and not policy.required and isinstance(policy.default, str | type) and not of_library(policy.declared_by):
+        stated = {"policy": policy.default, **stated}
     parent = _nearest_ancestor(entry) if inherit else None
     inherited: dict[str, Any] = {name: getattr(parent, name) for name in FIELDS} if parent else {}
     whole = replace(entry, **{**inherited, **stated})

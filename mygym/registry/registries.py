@@ -173,7 +173,7 @@ class Registry:
             help = help or (known.help if known else "")
             target = {**frameworks, framework: target}
             requires = requirements(target)
-        if known is not None and not override and known.origin != origin:
+        if known is not None and not override and known.origin != origin and not _are_typed(known.origin, origin):
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
         for alias in aliases:
             holder = self._find(alias)
@@ -621,3 +621,8 @@ def _check_signature(kind: str, base: type, cls: type, method: Callable[..., Any
 def _call(function: Callable[..., Any]) -> str:
     """Return the name of a function with the names of its parameters, e.g. `prepare_model(self)`."""
     return f"{function.__name__}({', '.join(signature(function).parameters)})"
+
+
+def _are_typed(*origins: str) -> bool:
+    """Return whether code that was typed in, also in the cell of a notebook, has registered each time."""
+    return all(origin.startswith("<") or "ipykernel_" in origin for origin in origins)

@@ -114,7 +114,7 @@ def success_interval(successes: float, episodes: int) -> Interval:
     rate, share = successes / episodes, z * z / episodes
     centre = (rate + share / 2) / (1 + share)
     half = z * math.sqrt(rate * (1 - rate) / episodes + share / episodes / 4) / (1 + share)
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+    return Interval(centre - half if successes > 0 else 0.0, centre + half if successes < episodes else 1.0)
 
 
 def fisher_exact(successes: tuple[int, int], episodes: tuple[int, int]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -207,7 +208,7 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
     imports = sweep.base.get("imports", ())
     left = [run for each in members if not (run := each.run(folder)).has_ended(steps)]
     jobs = [run.job(imports, memory, steps) for run in left]
-    executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {folder}")
+    executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {shlex.quote(str(folder))}")
     for index, each in enumerate(members):
         run = each.run(folder)
         outcome = (run.outcome(sweep.objectives) if run.has_ended(steps) else None) or run.failure()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import statistics
 import sys
 from pathlib import Path
@@ -219,7 +220,7 @@ def read_state(folder: Path) -> tuple[list[str], bool]:
         for trial in running:
             lines += [f"trial {trial.number}: {line}" for line in _runs(storage.trial_folder(folder, trial.number))]
     if not executing and len(done) < sweep.trials:
-        lines.append(f"no process executes this sweep; go on with: mygym sweep --resume {folder}")
+        lines.append(f"no process executes this sweep; go on with: mygym sweep --resume {shlex.quote(str(folder))}")
     return lines, executing
 
 

@@ -335,6 +335,20 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
     return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
 
+def overridden(plan: RunPlan, model: Any) -> list[tuple[str, Any, Any]]:
+    """Return name, value in the config and value in use of the library's hyperparameters that a user's class sets."""
+    cls, known = type(model), parameters(type(model))
+    if plan.config.learners > 1 or not constructed_by_user(cls):  # of several, each has a share of some values
+        return []
+    return [
+        (name, value, used)
+        for name, value in plan.config.algo_params.items()
+        if name in known and of_library(known[name].declared_by)
+        if type(used := getattr(model, name, None)) is type(value) and isinstance(used, bool | int | float | str)
+        if used != value
+    ]
+
+
 def explained(run: Plannable, check: Callable[[RunPlan, Any, Any], object] | None = None) -> Resolved:
     """Return `as_built` of a run that is not started: builds everything, calls `check`, and writes nothing."""
     plan = plan_of(run)

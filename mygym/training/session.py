@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 import threading
 import time
 import traceback
@@ -162,7 +163,8 @@ def resume_run(
     """
     logs.check_files(run)
     directory.remove_partial_files(run)
-    before = resolve_config(read_config(run))
+    saved = read_config(run)
+    before = resolve_config(saved)
     model_factory.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
     result = Result.read(run)
     if result is not None and result.status == "diverged":
@@ -170,7 +172,7 @@ def resume_run(
         raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
     checkpoint = Checkpoints(run, keep=1).newest(notify)
     trained_with = _config_at(checkpoint) if checkpoint else before.values()
-    resolved = _changed(before, changes, checkpoint)
+    resolved = _changed(saved, changes, checkpoint)
     steps = resolved.config.steps
     _refuse_changes(trained_with, resolved.values())
     if resolved.config.logdir != before.config.logdir:
@@ -215,23 +217,27 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
     raise RunError(f"{checkpoint.path}: is not the checkpoint of a run: {why}")
 
 
-def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
-    """Return the config with `changes`; a replay buffer with the size of the run's steps grows with the steps."""
+def _changed(saved: Mapping[str, Any], changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
+    """Return a run's config with `changes`; a replay buffer with the size of the run's steps grows with the steps.
+
+    What the file `saved` lacks, because its class decides it and no config can name it, keeps this origin.
+    """
+    before = resolve_config(saved)
     values = before.values()
     try:
-        resolved = resolve_config(values, changes)
+        resolved = resolve_config(saved, changes)
     except ConfigError:  # e.g. the hyperparameters of the run do not fit another algorithm
         named = [key for key in ("algo", "framework", "strategy", "robot", "task") if key in changes]
         _refuse_changes({key: values[key] for key in named}, {key: changes[key] for key in named})
         raise
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
         return resolved
-    without_size = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}
+    others = {key: value for key, value in saved.get("algo_params", {}).items() if key != "buffer_size"}
     replay = checkpoint.replay if checkpoint else None
     is_overwritten = replay is not None and replay["total"] > replay["size"]
-    if is_overwritten or resolve_config({**values, "algo_params": without_size}).values() != values:
+    if is_overwritten or resolve_config({**saved, "algo_params": others}).values() != values:
         return resolved
-    return resolve_config({**values, "algo_params": without_size}, changes)
+    return resolve_config({**saved, "algo_params": others}, changes)
 
 
 def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -522,9 +528,9 @@ class Session:
         """Save the current policy and return the error; its message has the command that resumes the run."""
         self.result.status = "interrupted"
         steps = self.result.steps
-        imports = "".join(f" --import {module}" for module in self.resolved.config.imports)
+        run = shlex.quote(str(self.path)) + "".join(f" --import {module}" for module in self.resolved.config.imports)
         interruption: MygymError = InterruptedRunError(
-            f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}{imports}"
+            f"interrupted after {steps:,} steps; go on with: python train.py --resume {run}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
             self._log_last_interval()

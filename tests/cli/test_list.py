@@ -49,6 +49,16 @@ def test_list_has_frameworks_and_requirements(mygym_command: Command, monkeypatc
     assert re.search(r"\n ars +pytorch +continuous or combined actions, flat observations +augmented", table)
 
 
+def test_a_long_name_wraps_rather_than_the_numbers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table([{"name": " ".join(["net_arch=[64]"] * 12), "success": "50.0%", "steps": 20000}])
+    lines = capsys.readouterr().out.split("\n")
+    assert max(map(len, lines)) <= 60
+    assert any({"50.0%", "20000"} <= set(line.split()) for line in lines)
+
+
 @pytest.mark.parametrize(("columns", "titles_whole"), [(80, True), (30, True), (24, False)])
 def test_a_narrow_table_breaks_titles_before_words(
     columns: int, titles_whole: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.config import load_file, merged, parse_overrides
+from mygym.config.loading import parse_value
 from mygym.errors import ConfigError
 from mygym.training.files import to_yaml
 
@@ -244,3 +245,15 @@ def test_a_short_file_of_aliases_is_refused_before_it_is_walked(tmp_path: Path) 
     file.write_text("\n".join(lines))
     with pytest.raises(ConfigError, match="more than"):
         load_file(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("1e5", 100_000), ("2E3", 2000), ("-1e1", -10), ("123456789012345678e1", 1234567890123456780)),
+        *(("1e-3", 0.001), ("1.5e3", 1500.0), ("1e+5", 100_000.0), ("1e30", 1e30)),
+    ],
+)
+def test_an_exponent_may_belong_to_a_whole_number(text: str, value: float) -> None:
+    found = parse_value(text, "steps")
+    assert (found, type(found)) == (value, type(value))

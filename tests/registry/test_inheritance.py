@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 import stable_baselines3 as sb3
 from stable_baselines3.common.policies import ActorCriticPolicy, MultiInputActorCriticPolicy
+from stable_baselines3.sac.policies import MultiInputPolicy
 
 import mygym
+from mygym.api import print_notes
 from mygym.config.hyperparameters import Schema
+from mygym.planning.plan import plan_from_python
 from mygym.planning.resolve import resolve_config
 from mygym.registry import Algorithm, algorithm, implemented_combos, register_algorithm
+from mygym.training.model_factory import explained
 from tests.components import COMBOS, slow_except, small
 
 FORMS: dict[str, Callable[[type, str], object]] = {
@@ -156,6 +160,24 @@ def test_constructors_keep_the_defaults_that_they_declare() -> None:
     assert algorithm("closed").run_defaults == algorithm("ppo").run_defaults
 
 
+def test_a_policy_that_the_constructor_declares_is_used() -> None:
+    class Wide(MultiInputPolicy):
+        pass
+
+    class Own(sb3.SAC):
+        def __init__(self, policy: Any = Wide, env: Any = None, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)
+
+    class Ours(Own):
+        pass
+
+    for cls in (Own, Ours):
+        register_algorithm(cls.__name__.lower())(cls)
+        assert algorithm(cls.__name__.lower(), "pytorch").policy is Wide
+    register_algorithm("stated", policy="MlpPolicy")(Own)
+    assert algorithm("stated", "pytorch").policy == "MlpPolicy"
+
+
 def test_nearest_ancestor_along_the_mro() -> None:
     @register_algorithm("middle", defaults={"gamma": 0.5}, run_defaults={"reward": "sparse"})
     class Middle(sb3.PPO):
@@ -215,6 +237,19 @@ def test_a_note_names_the_parent(tmp_path: Any, capsys: pytest.CaptureFixture[st
     config |= {"eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
     mygym.train({**config, "logdir": str(tmp_path / "run")})
     assert "note: heir inherits its unset values from ppo" in capsys.readouterr().err
+
+
+def test_a_note_names_the_values_that_a_constructor_sets(capsys: pytest.CaptureFixture[str]) -> None:
+    class Short(sb3.SAC):
+        def __init__(self, policy: Any, env: Any, learning_rate: float = 1e-4, **kwargs: Any) -> None:
+            super().__init__(policy, env, learning_rate, **{**kwargs, "gamma": 0.5})
+
+    register_algorithm("short")(Short)
+    plan = plan_from_python({"algo": "short", "n_envs": 1})
+    explained(plan, lambda plan, env, model: print_notes(plan, model))
+    assert [line for line in capsys.readouterr().err.splitlines() if " sets " in line] == [
+        "note: Short sets gamma to 0.5, not to 0.95"
+    ]
 
 
 @pytest.mark.slow

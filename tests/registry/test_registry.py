@@ -422,6 +422,15 @@ def test_a_second_framework_is_added_to_the_first() -> None:
     assert set(implemented_combos["custom"]) == {"pytorch", "jax"}
 
 
+def test_a_cell_of_a_notebook_may_register_a_name_again() -> None:
+    for cell in (1, 2):
+        code = "implemented_combos['typed'] = {'pytorch': [Example, ('MlpPolicy', 'env'), {'gamma': 1 / cell}]}"
+        exec(compile(code, f"<ipython-input-{cell}>", "exec"), {**globals(), "cell": cell})
+    assert implemented_combos["typed"]["pytorch"][2]["gamma"] == 0.5
+    with pytest.raises(RegistryError, match="registered twice"):
+        register_algorithm("typed", "pytorch")(Example)
+
+
 def test_registering_a_framework_twice_is_refused() -> None:
     register_algorithm("custom", "pytorch")(Example)
     with pytest.raises(RegistryError, match="registered twice"):

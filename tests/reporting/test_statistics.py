@@ -95,6 +95,12 @@ def test_fishers_exact_test_agrees_with_scipy(data: st.DataObject) -> None:
     assert fisher_exact((first, second), episodes) == pytest.approx(stats.fisher_exact(table).pvalue, rel=1e-9)
 
 
+@pytest.mark.parametrize("episodes", [1, 5, 17, 33, 100])
+def test_success_intervals_begin_at_0_and_end_at_1(episodes: int) -> None:
+    assert success_interval(0, episodes).low == 0.0
+    assert success_interval(episodes, episodes).high == 1.0
+
+
 def test_paired_differences_have_newcombes_interval() -> None:
     """Calculated apart from the formulas of the paper; where all agree, the width is that of Wilson's interval."""
     difference, interval = paired_difference(*outcomes(36, 2, 12, 0))

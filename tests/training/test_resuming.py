@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from stable_baselines3.common.torch_layers import CombinedExtractor
+from stable_baselines3.sac.policies import MultiInputPolicy
 
 import mygym
 from benchmarks.kills import differences
@@ -124,6 +127,32 @@ def test_a_resumed_run_equals_an_uninterrupted_run(
     assert (result.status, result.path, result.steps) == ("done", run, reference.steps)
     assert differences(reference.path, run) == []
     assert "checkpoints do not hold" not in capsys.readouterr().err
+
+
+class DecidingPolicy(MultiInputPolicy):
+    """A policy with features that no config can name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "features_extractor_class": Features})
+
+
+class Features(CombinedExtractor):
+    pass
+
+
+def test_a_resumed_run_has_the_config_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    register_algorithm("deciding", policy=DecidingPolicy)(SAC)
+    whole, part = ({**config("sac", tmp_path / name), "algo": "deciding"} for name in ("whole run", "stopped run"))
+    reference = mygym.train(whole)
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(150, patch)
+        with pytest.raises(InterruptedRunError) as error:
+            mygym.train(part)
+    command = shlex.split(str(error.value).partition("python train.py ")[2])
+    assert command == ["--resume", str(error.value.run)], "the path has a space"
+    mygym.train(resume=command[1])
+    expected = {**directory.saved_config(reference.path), "logdir": part["logdir"]}
+    assert directory.saved_config(Path(command[1])) == expected
 
 
 @pytest.fixture(scope="module")
