@@ -71,6 +71,7 @@ def joined(contexts: Sequence[EpisodeContext]) -> EpisodeContext:
         concatenated([context.state for context in contexts]),
         np.concatenate([context.goals for context in contexts]),
         np.concatenate([context.elapsed for context in contexts]),
+        contexts[0].action_repeat,
     )
 
 

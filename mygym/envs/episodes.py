@@ -97,7 +97,8 @@ class Episodes:
     @property
     def context(self) -> EpisodeContext:
         """Input of observation components and rewards."""
-        return EpisodeContext(self.task, self.progress, self.worlds.state, self.goals, self.elapsed)
+        worlds = self.worlds
+        return EpisodeContext(self.task, self.progress, worlds.state, self.goals, self.elapsed, worlds.action_repeat)
 
     def seed(self, seeds: Iterable[int]) -> None:
         """Set the seeds of the environments and begin the first episode of each."""

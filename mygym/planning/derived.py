@@ -21,7 +21,7 @@ from mygym.robotics.controllers import find_controller
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import CRITIC_KEY, camera_components, default_components, find_component
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.task import Task, episode_limit
+from mygym.tasks.task import Task, actions_within, episode_limit
 
 
 def derived_values(
@@ -125,11 +125,11 @@ def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> 
     starts = int(config.algo_params.get("learning_starts", needed))
     if starts < needed and "learning_starts" in asked:
         why = "is too early for hindsight replay, which needs whole episodes"
-        allowed = f"at least {needed} (horizon × n_envs, plus 1)"
+        allowed = f"at least {needed} (length of an episode × n_envs, plus 1)"
         raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
     if "buffer_size" in asked and asked["buffer_size"] < two_episodes:
         why = "is too small for hindsight replay, which needs whole episodes"
-        allowed = f"at least {two_episodes} (2 × horizon × n_envs)"
+        allowed = f"at least {two_episodes} (2 × length of an episode × n_envs)"
         raise ConfigError(bad_value("algo_params.buffer_size", asked["buffer_size"], allowed, why))
     return {"learning_starts": max(starts, needed)}
 
@@ -140,7 +140,8 @@ def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
     for variant in variants:
         params, task = variant.config.task_params, find_task(variant.config.task)
         training_horizon = params.training_horizon or task.training_horizon
-        limits.append(episode_limit(params.horizon or task.horizon, training_horizon))
+        limit = episode_limit(params.horizon or task.horizon, training_horizon)
+        limits.append(actions_within(limit, variant.config.control.action_repeat))
     return 2 * max(limits) * config.n_envs
 
 
@@ -168,7 +169,8 @@ def rollout_steps(model: Any, config: RunConfig) -> int:
     from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
     if isinstance(model, ARS):  # every environment plays both ends of each direction
-        return 2 * model.n_delta * model.n_eval_episodes * (config.task_params.horizon or 0) * config.n_envs
+        length = actions_within(config.task_params.horizon or 0, config.control.action_repeat)
+        return 2 * model.n_delta * model.n_eval_episodes * length * config.n_envs
     steps = getattr(model, "n_steps", 0)
     if isinstance(model, OffPolicyAlgorithm):
         frequency: Any = model.train_freq

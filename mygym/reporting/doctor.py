@@ -300,7 +300,7 @@ def discount_too_short(logs: RunLogs) -> Finding | None:
     reach, horizon = 1 / (1 - gamma), logs.limit
     if reach >= SHORT_MEMORY * min(horizon, 50):
         return None
-    evidence = f"gamma {gamma:g} looks {reach:.1f} steps ahead, an episode has {horizon:.0f}"
+    evidence = f"gamma {gamma:g} looks {reach:.1f} steps ahead, an episode has {horizon}"
     return Finding(evidence, "--set algo_params.gamma=0.95")
 
 
@@ -420,9 +420,7 @@ def episodes_are_cut_off(logs: RunLogs) -> Finding | None:
     lengths = logs.column("l")[failed][-RECENT:]
     if len(lengths) < MIN_EPISODES or lengths.mean() >= SHORT * logs.limit:
         return None
-    evidence = (
-        f"failed training episodes end after {lengths.mean():.0f} of {logs.limit:.0f} steps: an object leaves the "
-    )
+    evidence = f"failed training episodes end after {lengths.mean():.0f} of {logs.limit} steps: an object leaves the "
     return Finding(f"{evidence}workspace", "--set control.step=0.02, or smaller task_params.areas")
 
 

@@ -17,7 +17,7 @@ from mygym.reporting.curves import read_log, read_text
 from mygym.reporting.records import RunRecord, find_runs
 from mygym.reporting.statistics import Interval, success_interval
 from mygym.tasks.lookup import find_task
-from mygym.tasks.task import Task, episode_limit
+from mygym.tasks.task import Task, actions_within, episode_limit
 from mygym.training import directory
 from mygym.types import FloatArray
 
@@ -72,10 +72,11 @@ class RunLogs:
             return None
 
     @property
-    def limit(self) -> float:
-        """Steps after which a training episode is truncated; 0 for several tasks."""
+    def limit(self) -> int:
+        """Env steps after which a training episode is truncated; 0 for several tasks."""
         horizon = self.number("task_params.horizon") or (self.task.horizon if self.task else 0)
-        return episode_limit(horizon, self.number("task_params.training_horizon"))
+        steps = episode_limit(horizon, self.number("task_params.training_horizon"))
+        return actions_within(steps, int(self.number("control.action_repeat") or 1))
 
     @property
     def steps(self) -> int:

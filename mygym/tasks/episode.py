@@ -201,3 +201,5 @@ class EpisodeContext:
     """`(N, G, 3)`: every goal point of the task, m in the world frame."""
     elapsed: Array
     """`(N,)` control steps of the episode; `state.time` also has those of an expert that has begun it."""
+    action_repeat: int = 1
+    """Control steps for which each action is repeated: there is a reward per action."""

@@ -21,6 +21,7 @@ from mygym.tasks import episode
 from mygym.tasks.episode import EpisodeContext, weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
+from mygym.tasks.task import actions_within
 from mygym.types import Array
 
 Function = Callable[..., Array]
@@ -226,7 +227,7 @@ def shaped(context: EpisodeContext, gamma: float, failed: Array) -> Array:
     a state that no episode continues from, and a policy would learn to lose the object.
     """
     total = _progress(context)
-    return namespace(total).where(failed, _without_progress(context.task.limit, gamma), total)
+    return namespace(total).where(failed, _without_progress(context, gamma), total)
 
 
 TIME = 0.25
@@ -242,7 +243,7 @@ def timed(context: EpisodeContext, gamma: float, failed: Array) -> Array:
     total = (1.0 - TIME) * _progress(context) - TIME
     xp = namespace(total)
     total = xp.where(episode.is_success(context.task, context.progress), 0.0, total)
-    return xp.where(failed, _without_progress(context.task.limit, gamma), total)
+    return xp.where(failed, _without_progress(context, gamma), total)
 
 
 def _progress(context: EpisodeContext) -> Array:
@@ -251,8 +252,9 @@ def _progress(context: EpisodeContext) -> Array:
     return weighted_potential(context.task, context.progress, context.state, context.goals, weights) / sum(weights)
 
 
-def _without_progress(steps: int, gamma: float) -> float:
-    """Return the return of an episode of `steps` that earns −1 in each."""
+def _without_progress(context: EpisodeContext, gamma: float) -> float:
+    """Return the return of a whole episode that earns −1 per action."""
+    steps = actions_within(context.task.limit, context.action_repeat)
     return -float(steps) if gamma == 1.0 else -(1.0 - gamma**steps) / (1.0 - gamma)
 
 

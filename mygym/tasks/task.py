@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -25,6 +26,11 @@ Number = TypeVar("Number", int, float)
 def episode_limit(horizon: Number, training_horizon: Number | None) -> Number:
     """Return the control steps after which an episode is truncated: the smaller of the two horizons."""
     return min(horizon, training_horizon or horizon)
+
+
+def actions_within(steps: float, action_repeat: int) -> int:
+    """Return the number of actions that fill control steps, where each action is repeated `action_repeat` times."""
+    return math.ceil(steps / action_repeat)
 
 
 @dataclass(frozen=True)

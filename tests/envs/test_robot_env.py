@@ -249,11 +249,15 @@ def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env:
 
 
 @pytest.mark.parametrize("kind", ["shaped", "timed"])
-@pytest.mark.parametrize(("gamma", "cost"), [(0.95, (1 - 0.95**100) / 0.05), (1.0, 100.0)])
+@pytest.mark.parametrize(
+    ("gamma", "repeat", "cost"),
+    [(0.95, 1, (1 - 0.95**100) / 0.05), (1.0, 1, 100.0), (0.95, 3, (1 - 0.95**34) / 0.05), (1.0, 5, 20.0)],
+)
 def test_a_failure_costs_no_progress_until_the_horizon_if_the_reward_includes_it(
-    gamma: float, cost: float, kind: str, cached_env: Any
+    gamma: float, repeat: int, cost: float, kind: str, cached_env: Any
 ) -> None:
-    env = cached_env(task="push", reward=kind, gamma=gamma)
+    """A reward is one per action."""
+    env = cached_env(task="push", reward=kind, gamma=gamma, control={"action_repeat": repeat})
     reward, terminated, truncated, info = lose_the_object(env)
     assert (terminated, truncated, info["failed"], info["is_success"]) == (True, False, True, False)
     assert reward == pytest.approx(-cost)

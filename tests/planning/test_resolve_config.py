@@ -387,6 +387,8 @@ def test_hindsight_learns_only_after_complete_episodes() -> None:
         resolve_config(overrides={"n_envs": 1, "algo_params": {"learning_starts": 10}})
     shorter = {"n_envs": 8, "task": "push", "algo": "sac", "task_params": {"training_horizon": 40}}
     assert resolve_config(overrides=shorter).config.algo_params["learning_starts"] == 8 * 40 + 1
+    repeated = {"n_envs": 1, "control": {"action_repeat": 4}, "algo_params": {"learning_starts": 8}}
+    assert resolve_config(overrides=repeated).config.algo_params["learning_starts"] == 8  # 25 control steps, 7 actions
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import shutil
 from collections.abc import Callable, Iterable
@@ -179,6 +180,14 @@ def test_a_spoilt_run(
 
 def test_every_rule_has_a_case() -> None:
     assert {case[0] for case in CASES} == {rule.__name__ for rule in RULES}
+
+
+def test_repeated_actions_do_not_shorten_episodes(good: dict[str, RunLogs]) -> None:
+    """`l` counts actions, the horizon control steps."""
+    logs = FAILED(column(is_success=0, l=9)(good["poke"]))
+    repeated = config(control={"action_repeat": math.ceil(logs.limit / 9)})(logs)
+    assert "episodes_are_cut_off" in diagnose(logs)
+    assert "episodes_are_cut_off" not in diagnose(repeated)
 
 
 @pytest.mark.parametrize("run", ["reach", "poke"])
