@@ -59,22 +59,24 @@ class DeployedPolicy:
             np.array([joint[key] for joint in arm["joints"]]) for key in ("lower", "upper", "velocity", "effort")
         )
         self.home = np.array(self.description["home"]["joint_position"])
-        self.period = 1 / control["rate_hz"]
+        self._repeat: int = control["action_repeat"]
+        self.period = 1 / (control["rate_hz"] * self._repeat)
+        """s: a control step, for which a command is computed; an action may last for several."""
         self.width: float | None = (arm["gripper"] or {}).get("width")
         chain = Chain(**{name: np.array(values) for name, values in arm["kinematics"].items()})
         self._kinematics = Kinematics(chain)
         gripper = control.get("gripper", "continuous")  # files of 0.2.0 have no such key
         chosen = find_controller({"name": control["name"], "gripper": gripper, **control["parameters"]})
         self._opening = chosen.grippers
-        dt = self.period / control["action_repeat"]
         bounds = Area(*(tuple(corner) for corner in control["bounds"]))
         limits = ArmLimits(self.velocity, effort)
         self._controller: Controller = chosen.kind(
-            self._kinematics, limits, bounds, dt, _no_dynamics, control["tool_yaw"], **chosen.params
+            self._kinematics, limits, bounds, self.period, _no_dynamics, control["tool_yaw"], **chosen.params
         )
-        self._repeat: int = control["action_repeat"]
         self._state: Any = None
-        self._begins = True
+        self._action = np.zeros(0)
+        self._steps = 0
+        """Control steps since the reset."""
         self.reset(self.home)
         self.needs: Mapping[str, int] = self._needed()
         """Name → size of each array that joint states do not give: components of observations, and goals."""
@@ -101,7 +103,7 @@ class DeployedPolicy:
     def reset(self, joint_position: FloatArray) -> None:
         """Begin an episode: the last command becomes the measured posture `(J,)` rad, in the order of `joints`."""
         self._controller.reset(joint_position.copy(), self.tool_position(joint_position))
-        self._state, self._begins = None, True
+        self._state, self._steps = None, 0
 
     def tool_position(self, joint_position: FloatArray) -> FloatArray:
         """Return the position of the tool point, `(3,)` m, at joint positions `(J,)` rad."""
@@ -110,7 +112,7 @@ class DeployedPolicy:
     def act(
         self, joint_position: FloatArray, joint_velocity: FloatArray, arrays: Mapping[str, FloatArray]
     ) -> JointCommand:
-        """Return the command for one period of the policy.
+        """Return the command for one control step; an action of the policy is repeated as in the environment.
 
         Args:
             joint_position: `(J,)` rad, measured, in the order of `joints`.
@@ -127,13 +129,13 @@ class DeployedPolicy:
         for name, values in (observation if isinstance(observation, dict) else {"observation": observation}).items():
             if not np.isfinite(values).all():
                 raise ValueError(f"{name} is not finite")
-        starts = np.array([self._begins])
-        action, self._state = self.policy.predict(observation, self._state, starts)
-        self._begins = False
-        count = len(self._controller.names)
-        tool, command = self.tool_position(joint_position), joint_position
-        for _ in range(self._repeat):
-            command = self._controller.command(action[:count].astype(float), joint_position, tool)
+        if self._steps % self._repeat == 0:
+            starts = np.array([self._steps == 0])
+            self._action, self._state = self.policy.predict(observation, self._state, starts)
+        self._steps += 1
+        action, count = self._action, len(self._controller.names)
+        tool = self.tool_position(joint_position)
+        command = self._controller.command(action[:count].astype(float), joint_position, tool)
         gripper = None
         if len(action) > count and self.width is not None:
             gripper = (float(self._opening(action[count])) + 1) / 2 * self.width

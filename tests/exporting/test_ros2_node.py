@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.exporting.deployment import DeployedPolicy
 from mygym.exporting.export import Export
+from tests.components import slow_except
 from tests.exporting import ros2_stand_in
 from tests.exporting.test_export import save_run
 from tests.exporting.test_playing import edited
@@ -170,6 +173,49 @@ def test_observations_and_commands_are_those_of_the_environment(exported: Export
                 observation, _, terminated, truncated, _ = env.step(policy.policy.predict(observation)[0])
                 over = terminated or truncated
                 np.testing.assert_allclose(command.values, env.world.controller.joint_command, atol=1e-3)
+
+
+CONTROLLERS = ("ee_delta", "ee_absolute", "joint_delta", "joint_position", "joint_velocity")
+
+
+@pytest.mark.parametrize(
+    ("control", "repeat"),
+    slow_except(
+        itertools.product(CONTROLLERS, (1, 3)),
+        {("ee_delta", 3), ("joint_delta", 1), ("joint_velocity", 3)}.__contains__,
+    ),
+)
+def test_commands_of_all_control_steps_are_those_of_the_world(
+    control: str, repeat: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"algo": "ppo", "control": {"name": control, "action_repeat": repeat}}
+    large_actions = {"algo_params": {"policy_kwargs": {"ortho_init": False}}}
+    file = mygym.export(save_run(tmp_path, config | large_actions)).path
+    policy, steps = DeployedPolicy(file), 0
+    with contextlib.closing(mygym.make_env(config)) as env:
+        state, advance = env.world.state, env.world._advance
+
+        def compare(command: Any, grippers: Any) -> None:
+            nonlocal steps
+            steps += 1
+            arrays = {"desired_goal": observation["desired_goal"].astype(float)}
+            deployed = policy.act(state.joint_position[0].copy(), state.joint_velocity[0].copy(), arrays)
+            np.testing.assert_allclose(deployed.values, command, atol=1e-3)
+            advance(command, grippers)
+
+        observation, _ = env.reset(seed=0)
+        policy.reset(state.joint_position[0])
+        monkeypatch.setattr(env.world, "_advance", compare)
+        for _ in range(5):
+            observation, *_ = env.step(policy.policy.predict(observation)[0])
+        assert steps == 5 * repeat
+        assert policy.period == pytest.approx(env.world.dt)
+    goals = [{"desired_goal": np.array(goal)} for goal in ([0.3, 0.3, 0.3], [-0.3, 0.1, 0.1])]
+    commands = []
+    for goal in goals:  # a reset ends an action
+        policy.reset(policy.home)
+        commands.append(policy.act(policy.home, np.zeros_like(policy.home), goal).values)
+    assert not np.allclose(*commands, atol=1e-4)
 
 
 @pytest.mark.parametrize(
