@@ -155,7 +155,7 @@ def describe_task(name: str) -> dict[str, Any]:
         "help": task.help,
         "in words": task.describe(),
         "stages": list(task.stage_names),
-        "tolerance": f"{task.tolerance} m",
+        "tolerance": _tolerance(task),
         "hold": f"{task.hold} steps",
         "horizon": f"{task.horizon} steps",
         "workspace": task.workspace,
@@ -165,6 +165,18 @@ def describe_task(name: str) -> dict[str, Any]:
         "goal vector": list(goal_space(task).names),
         "a run takes": _taken({"task": flag_value("task", name)}),
     }
+
+
+def _tolerance(task: Any) -> str:
+    """Return the tolerance of a task; of its sub-tasks, where they differ. A part of another workspace has any unit."""
+    from mygym.robotics.workspace import find_workspace
+
+    parts = find_workspace(task.workspace).parts
+    units = {"": "m"} | {name: "m" if part.slides else "rad" for name, part in parts.items()}
+    tolerances = [
+        f"{subtask.tolerance or task.tolerance} {units.get(subtask.part, 'm or rad')}" for subtask in task.subtasks
+    ]
+    return ", ".join(dict.fromkeys(tolerances))
 
 
 def _taken(config: Mapping[str, Any]) -> Any:

@@ -111,7 +111,7 @@ class TaskParams(Section):
     """Parameters of the task; None keeps the default of the task."""
 
     tolerance: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="m from the goal that count as success"
+        None, description="m from the goal, rad for a part that turns, that count as success"
     )
     hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps for which success must last")
     horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")

@@ -25,7 +25,6 @@ from mygym.errors import ConfigError, RunError, bad_value, counted
 from mygym.robotics.controllers import find_controller
 from mygym.robotics.controllers.arms import ArmControllers
 from mygym.robotics.episode_randomization import EpisodeRandomization, scaled
-from mygym.robotics.fixtures import articulated_parts
 from mygym.robotics.inference.base_placement import arm_length, freedom
 from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.objects import ObjectSpec
@@ -217,11 +216,10 @@ class World(ABC):
         self.alternatives = tuple((specs,) if isinstance(specs, ObjectSpec) else tuple(specs) for specs in spec.objects)
         """Objects of which each episode has one, for each index in `State.object_position`."""
         self.moving_distractors = dict(spec.moving_distractors)
-        self.part_names = workspace.part_names
+        parts = workspace.parts
+        self.part_names = tuple(parts)
         """Names of the parts that move, in the order of `State.part_position`."""
-        self.parts = tuple(
-            part for fixture in workspace.fixtures.values() if fixture.collides for part in articulated_parts(fixture)
-        )
+        self.parts = tuple(parts.values())
         """Descriptions of the parts."""
         self.randomize(EpisodeRandomization())
         try:

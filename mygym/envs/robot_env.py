@@ -99,13 +99,13 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             file of `mygym detector train`, whose positions of objects replace the simulator's in observations.
             `encoder`: a file of `mygym encoder train`, for the component `latent`.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
-        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
-            episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name, or
-            names to draw from in each episode), `distractors` (names, or mappings with `object`, `count`, `axis`,
-            `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from), `rotation`
-            (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); and, for training,
-            `training_horizon` (steps), `starts` (`at_object`, `in_hand` and `along_expert` → share of episodes) and
-            `goals_on_surface` (share of goals); override the task's values.
+        task_params: `tolerance` (m; rad for a part that turns), `hold` (steps), `horizon` (steps), `stages_done` (by
+            the scripted expert before an episode begins; a fraction counts by the stage's potential), `object` (name),
+            `objects` (role → name, or names to draw from in each episode), `distractors` (names, or mappings with
+            `object`, `count`, `axis`, `speed` in m/s and `range` in m; several names and a lowest and highest count are
+            drawn from), `rotation` (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner);
+            and, for training, `training_horizon` (steps), `starts` (`at_object`, `in_hand` and `along_expert` → share
+            of episodes) and `goals_on_surface` (share of goals); override the task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         robot_params: `home` (rad): joint positions of all arms at the start of an episode.
         gamma: Discount of the rewards `staged`, `shaped` and `timed`.

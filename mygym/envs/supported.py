@@ -253,7 +253,7 @@ def missing_in_workspace(task: Task, workspace: WorkspaceSpec, kind: str, name: 
 
 def _names(kind: str, workspace: WorkspaceSpec) -> list[str]:
     """Return the names of the parts, paths or areas of a workspace."""
-    return list({"part": workspace.part_names, "path": workspace.paths, "area": workspace.areas}[kind])
+    return {"part": [*workspace.parts], "path": [*workspace.paths], "area": [*workspace.areas]}[kind]
 
 
 def _readable_workspaces() -> Iterator[WorkspaceSpec]:

@@ -13,7 +13,7 @@ from pydantic import Field
 from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
 from mygym.robotics.assets import STRICT, FiniteVector, Number, Positive, Quaternion, find_asset, read_asset
-from mygym.robotics.fixtures import FixtureSpec, articulated_parts, check_fixture, with_absolute_files
+from mygym.robotics.fixtures import ArticulatedPart, FixtureSpec, articulated_parts, check_fixture, with_absolute_files
 from mygym.robotics.robot_spec import RobotSpec
 
 MIN_WIDTH = 0.5
@@ -95,10 +95,10 @@ class WorkspaceSpec:
     """Name; by default the file's stem."""
 
     @property
-    def part_names(self) -> tuple[str, ...]:
-        """Articulated parts as `fixture.joint`, in the order of `State.part_position`."""
+    def parts(self) -> dict[str, ArticulatedPart]:
+        """Articulated parts by name, `fixture.joint`, in the order of `State.part_position`."""
         solid = {name: fixture for name, fixture in self.fixtures.items() if fixture.collides}
-        return tuple(f"{name}.{part.name}" for name, fixture in solid.items() for part in articulated_parts(fixture))
+        return {f"{name}.{part.name}": part for name, fixture in solid.items() for part in articulated_parts(fixture)}
 
     def for_robot(self, name: str) -> WorkspaceSpec:
         """Return the workspace with its settings for a robot: areas, cameras, bounds and home."""

@@ -30,11 +30,16 @@ def test_a_task_is_described_with_its_numbers(mygym_command: Command) -> None:
     for name in TASKS:
         task = registry("task").get(name).load()
         text = mygym_command("describe", "task", name).out
-        assert f"{task.tolerance} m" in text
+        assert f"{task.tolerance} {'rad' if name in ('open_door', 'switch', 'turn') else 'm'}\n" in text
         assert f"{task.hold} steps" in text
         assert f"{task.horizon} steps" in text
         assert "goals from" in text
         assert all(task.asset(role) in text for role in task.roles)
+
+
+def test_tolerances_of_sub_tasks_are_described_each_in_its_unit(mygym_command: Command) -> None:
+    subtasks = "[{stages: AGMDW, tolerance: 0.02}, {stages: [approach, turn], part: panel.valve}]"
+    assert "tolerance: 0.02 m, 0.05 m or rad\n" in mygym_command("describe", "task", subtasks).out  # not on the table
 
 
 def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command) -> None:
