@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.exporting.exported_policy import GOALS, ExportedPolicy
@@ -79,7 +80,10 @@ class DeployedPolicy:
         """Control steps since the reset."""
         self.reset(self.home)
         self.needs: Mapping[str, int] = self._needed()
-        """Name → size of each array that joint states do not give: components of observations, and goals."""
+        """Name → size of each array that joint states do not give: components of observations, and goals.
+
+        Of goals in shared spaces these are the numbers that the task uses; the others are 0.
+        """
 
     @property
     def mode(self) -> str:
@@ -93,7 +97,7 @@ class DeployedPolicy:
             if name in GOALS:
                 sections = [section["name"] for section in entry["components"]]
                 if name == "desired_goal" or sections != ["end_effector"]:
-                    needed[name] = entry["shape"][0]
+                    needed[name] = len(_indices(entry))
                 continue
             for part in entry["components"]:
                 if part["name"] not in known:
@@ -175,28 +179,33 @@ class DeployedPolicy:
         known.setdefault("achieved_goal", known["ee_position"])
         observation = {}
         for name, entry in self.description["observation"].items():
+            values = np.zeros(entry["shape"])
             if name in GOALS:
-                values = known[name]
+                values[_indices(entry)] = known[name]
             else:
-                values = np.zeros(entry["shape"])
                 for part in entry["components"]:
                     values[slice(*part["slice"])] = np.clip(known[part["name"]], -part["bound"], part["bound"])
             observation[name] = np.asarray(values, dtype=np.float32)
         return observation if len(observation) > 1 else next(iter(observation.values()))
 
 
+def _indices(entry: Mapping[str, Any]) -> NDArray[np.intp]:
+    """Return the indices `(n,)` of the numbers that the components of an array have, in their order."""
+    return np.concatenate([np.arange(*part["slice"]) for part in entry["components"]])
+
+
 def _check(description: Mapping[str, Any], path: Path) -> None:
     """Refuse policies whose observations or commands a node cannot give."""
+    parts = [
+        part for name, entry in description["observation"].items() if name not in GOALS for part in entry["components"]
+    ]
     reasons = {
         "has several arms": len(description["robot"]["arms"]) > 1,
         f"commands {description['control']['mode']}": description["control"]["mode"] not in MODES,
         "has discrete actions": description["action"]["values"] is not None,
-        "has flat observations with goals, or the code of a task": any(
-            "bound" not in part
-            for name, entry in description["observation"].items()
-            if name not in GOALS
-            for part in entry["components"]
-        ),
+        "has images": any("camera" in part for part in parts),
+        "has flat observations with goals": any("flag" in part for part in parts),
+        "has the code of a task": any(part["name"] == "variant" for part in parts),
     }
     for why, applies in reasons.items():
         if applies:

@@ -17,7 +17,8 @@ from mygym.cli.main import main
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.exporting.deployment import DeployedPolicy
-from mygym.exporting.export import Export
+from mygym.exporting.export import Export, describe_observation
+from mygym.exporting.exported_policy import GOALS
 from tests.components import slow_except
 from tests.exporting import ros2_stand_in
 from tests.exporting.test_export import save_run
@@ -156,6 +157,21 @@ def test_it_stops_at_a_number_that_is_not_finite(node: Any, arm: RobotEnv) -> No
     assert len(targets(node)) == 2
 
 
+def test_a_refused_measurement_stops_the_arm_and_not_the_node(
+    node: Any, arm: RobotEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Robot(arm, node).publish()
+    node.spin_once()
+
+    def refuse(*arguments: Any) -> None:
+        raise ConfigError("observation: has the shape (4,)")
+
+    monkeypatch.setattr(node.policy.policy, "predict", refuse)
+    node.spin_once()
+    assert node.warnings == ["stopped: observation: has the shape (4,)"]
+    np.testing.assert_allclose(targets(node)[-1], arm.world.state.joint_position[0])
+
+
 def test_observations_and_commands_are_those_of_the_environment(exported: Export) -> None:
     policy = DeployedPolicy(exported.path)
     assert policy.needs == {"desired_goal": 3}
@@ -218,12 +234,50 @@ def test_commands_of_all_control_steps_are_those_of_the_world(
     assert not np.allclose(*commands, atol=1e-4)
 
 
+def test_shared_spaces_have_the_numbers_of_goals_in_their_places(tmp_path: Path) -> None:
+    config = {"algo": "ppo", "task": "push", "spaces": "shared"}
+    policy = DeployedPolicy(mygym.export(save_run(tmp_path, config)).path)
+    assert (policy.needs["achieved_goal"], policy.needs["desired_goal"]) == (3, 3)
+    with contextlib.closing(mygym.make_env(config)) as env:
+        observation, _ = env.reset(seed=0)
+        position, velocity = env.world.state.joint_position[0], env.world.state.joint_velocity[0]
+        policy.reset(position)
+        arrays = {name: observation["observation"][columns] for name, columns in env.components.items()}
+        (section,) = env.builder.goal_space.sections
+        for name in GOALS:
+            arrays[name] = observation[name][section.first : section.first + section.size]
+        needed = {name: arrays[name].astype(float) for name in policy.needs}
+        seen = policy._observation(position, velocity, needed)
+        for name, values in observation.items():
+            np.testing.assert_allclose(seen[name], values, atol=1e-5)
+        assert np.isfinite(policy.act(position.copy(), velocity.copy(), needed).values).all()
+
+
+def observed(**settings: Any) -> Any:
+    """Return a change of a description: the observations of an environment with other settings."""
+
+    def change(described: Any) -> None:
+        with RobotEnv("reach", **settings) as env:
+            described["observation"] = describe_observation(env, env)
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         (lambda described: described["robot"]["arms"].append({}), "has several arms"),
         (lambda described: described["control"].update(mode="torque"), "commands torque"),
         (lambda described: described["action"].update(values=[3, 3, 3]), "has discrete actions"),
+        (observed(observations=["image"]), "has images"),
+        (observed(observations=["image", "ee_position"], image_params={"goal": "vector"}), "has images"),
+        (observed(goal_env=False), "has flat observations with goals"),
+        (
+            lambda described: described["observation"]["observation"]["components"].append(
+                {"name": "variant", "slice": [9, 11]}
+            ),
+            "has the code of a task",
+        ),
     ],
 )
 def test_policies_that_a_node_cannot_run_are_refused(change: Any, why: str, exported: Export, tmp_path: Path) -> None:
