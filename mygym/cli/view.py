@@ -65,13 +65,21 @@ def task_picture(
 def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[str]) -> Picture:
     """Return a sheet of the images of a camera in an episode of the scripted expert, as observations have them.
 
-    `scene` has `task`, `robot` and `workspace`, each with a default; `overrides` are `KEY=VALUE` of any config key.
+    `scene` has `task`, `robot` and `workspace`, each with a default; `overrides` are `KEY=VALUE` of any config key but
+    `observations`. The sheet has boxes if observations can have them: not of shared spaces, nor of nothing.
     """
     from mygym.envs.robot_env import RobotEnv
     from mygym.planning.derived import env_spec
+    from mygym.tasks.lookup import find_task
 
     task = {"task": flag_value("task", scene["task"])} if "task" in scene else {}
-    config = _config({"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
+    images, asked = [with_camera(name, camera) for name in IMAGES], parse_overrides(overrides)
+    if "observations" in asked:
+        why = f"is not for camera, whose sheet shows {', '.join((*IMAGES, BOXES))}"
+        raise ConfigError(bad_value("--set observations", asked["observations"], "other keys", why))
+    config = _config({"observations": images, **scene, **task, **asked})
+    if config.spaces == "own" and (find_task(config.task).roles or config.image_params.goal == "image"):
+        config = config.model_copy(update={"observations": [*images, with_camera(BOXES, camera)]})
     with contextlib.closing(RobotEnv.of(env_spec(config))) as env:
         return camera_sheet(env, camera, config.seed)
 
@@ -123,8 +131,8 @@ def _show(world: World) -> None:
         viewer.update(caption=f"tool at {x:.3f}, {y:.3f}, {z:.3f} m")
 
 
-COMPONENTS = ("image", "depth", "segmentation", "boxes")
-"""Observation components of the sheet; `boxes` are drawn onto `image`."""
+IMAGES, BOXES = ("image", "depth", "segmentation"), "boxes"
+"""Observation components of the sheet; boxes are drawn onto `image`."""
 
 MOMENTS = 4
 """Number of moments of the episode, one in each row."""
@@ -135,15 +143,15 @@ SHARPEST = 192
 BOX_COLOR = (255, 40, 160)
 
 
-def names_for(camera: str) -> list[str]:
-    """Return the names of the components that see through a camera."""
-    return [name if camera == MAIN_CAMERA else f"{name}:{camera}" for name in COMPONENTS]
+def with_camera(name: str, camera: str) -> str:
+    """Return the name in `observations` of a component that sees through a camera."""
+    return name if camera == MAIN_CAMERA else f"{name}:{camera}"
 
 
 def camera_sheet(env: RobotEnv, camera: str, seed: int) -> Picture:
     """Return images of an episode of the scripted expert: a row for each moment, a column for each component.
 
-    The environment has the observation components `names_for(camera)`.
+    The environment has the components `IMAGES` of the camera, and may have its boxes.
     """
     from mygym.engines.rendering.thumbnails import grid
 
@@ -154,18 +162,25 @@ def camera_sheet(env: RobotEnv, camera: str, seed: int) -> Picture:
         steps.append(observation)
         ended = terminated or truncated
     moments = np.linspace(0, len(steps) - 1, MOMENTS).round().astype(int)
-    return grid([picture for moment in moments for picture in _row(steps[moment], camera)], columns=len(COMPONENTS))
+    rows = [_row(steps[moment], camera, with_camera(BOXES, camera) in env.components) for moment in moments]
+    return grid([picture for row in rows for picture in row], columns=len(rows[0]))
 
 
-def _row(observation: Any, camera: str) -> list[Picture]:
-    """Return the pictures of a moment, all of one size: colours, colours with boxes, depth, bodies."""
+def _row(observation: Any, camera: str, has_boxes: bool) -> list[Picture]:
+    """Return the pictures of a moment, all of one size: colours, also with the boxes if it has them, depth, bodies.
+
+    Of several frames it is the newest.
+    """
     from mygym.engines.rendering.thumbnails import class_colors
 
-    image, depth, segmentation = (observation[name] for name in names_for(camera)[:3])
+    image, depth, segmentation = (
+        observation[with_camera(name, camera)][..., -channels:]
+        for name, channels in zip(IMAGES, (3, 1, 1), strict=True)
+    )
     factor = max(1, -(-SHARPEST // len(image)))
     image, depth, segmentation = (pixels.repeat(factor, 0).repeat(factor, 1) for pixels in (image, depth, segmentation))
-    boxes = observation["observation"].reshape(-1, 5)
-    return [image, _with_boxes(image, boxes), depth.repeat(3, axis=2), class_colors()[segmentation[..., 0]]]
+    boxes = [_with_boxes(image, observation["observation"].reshape(-1, 5))] if has_boxes else []
+    return [image, *boxes, depth.repeat(3, axis=2), class_colors()[segmentation[..., 0]]]
 
 
 def _with_boxes(image: Picture, boxes: NDArray[np.float32]) -> Picture:

@@ -118,6 +118,23 @@ def test_sheet_of_a_camera_shows_what_a_policy_sees(mygym_command: Command, tmp_
     assert (bodies == GREY).all(axis=-1).any(), "the fingers"
 
 
+def test_sheets_of_a_camera_suit_the_parameters_of_images(mygym_command: Command, tmp_path: Path) -> None:
+    """Several frames show the newest; without objects and a marker, and in shared spaces, there are no boxes."""
+
+    def sheet(*settings: str) -> tuple[tuple[int, int], bytes]:
+        size = ("image_params.width=48", "image_params.height=48", "task_params.horizon=8")
+        line = [word for setting in (*size, *settings) for word in ("--set", setting)]
+        outcome = mygym_command("view", "camera", "main", *line, "--image", "picture.png", "--force")
+        assert outcome.code == 0, outcome.err
+        return size_of(tmp_path / "picture.png"), (tmp_path / "picture.png").read_bytes()
+
+    with_boxes = sheet()
+    assert sheet("image_params.frames=2") == with_boxes
+    height = with_boxes[0][1]
+    for setting in ("image_params.goal=vector", "spaces=shared"):
+        assert sheet(setting)[0] == (3 * (4 * 48 + 8) + 8, height)
+
+
 def test_a_file_is_overwritten_only_with_force(mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "picture.png").write_text("user text")
     line = ["view", "object", "cube", "--image", "picture.png", "--width", "64"]
@@ -135,6 +152,7 @@ MISTAKES = [
     ("view task push --set randomize.colours=true --image picture.png", ["randomize", "did you mean 'colors'"]),
     ("view task push --randomize --set randomize.light=2 --image picture.png", ["randomize.light", "2", "0 to 1"]),
     ("view camera nose --image picture.png", ["'image:nose'", "image:wrist"]),
+    ("view camera main --set observations=[image] --image picture.png", ["--set observations", "is not for camera"]),
     ("view camera main --width 90 --image picture.png", ["--width", "is not for camera"]),
     ("view robot kuka --task push --image picture.png", ["--task", "is not for robot"]),
     ("view robot kuka --randomize --image picture.png", ["--randomize", "is not for robot"]),
