@@ -22,6 +22,9 @@ from mygym.types import FloatArray
 MODES = ("position", "velocity")
 """Quantities that a node can command; torques need a control loop that is faster than a node."""
 
+FAR = 0.5
+"""rad beyond a limit at which no joint can be measured."""
+
 SMALL = 1e-6
 """s: time over which the motion of the tool gives its velocity."""
 
@@ -124,11 +127,22 @@ class DeployedPolicy:
             arrays: The arrays that `needs` names.
 
         Raises:
-            ValueError: A number is not finite, or an array has another size.
+            ValueError: A number is not finite, an array has another size or is missing, or a joint is measured far from
+                its limits, as in degrees.
         """
-        for name, size in self.needs.items():
-            if np.shape(arrays[name]) != (size,):
-                raise ValueError(f"{name} has the shape {np.shape(arrays[name])}, needs ({size},)")
+        joints = {"joint_position": joint_position, "joint_velocity": joint_velocity}
+        sizes = dict.fromkeys(joints, len(self.joints)) | dict(self.needs)
+        if missing := sizes.keys() - joints.keys() - arrays.keys():
+            raise ValueError(f"{', '.join(sorted(missing))}: missing; needed are {', '.join(self.needs)}")
+        for name, size in sizes.items():
+            shape = np.shape(joints[name] if name in joints else arrays[name])
+            if shape != (size,):
+                raise ValueError(f"{name} has the shape {shape}, needs ({size},)")
+        beyond = np.maximum(self.lower - joint_position, joint_position - self.upper)
+        if (most := beyond.max()) > FAR:
+            joint = int(beyond.argmax())
+            where = f"{joint_position[joint]:g}, which is {most:g} rad beyond its limit"
+            raise ValueError(f"joint_position: {self.joints[joint]} is at {where}; are these degrees?")
         observation = self._observation(joint_position, joint_velocity, arrays)
         for name, values in (observation if isinstance(observation, dict) else {"observation": observation}).items():
             if not np.isfinite(values).all():

@@ -172,6 +172,24 @@ def test_a_refused_measurement_stops_the_arm_and_not_the_node(
     np.testing.assert_allclose(targets(node)[-1], arm.world.state.joint_position[0])
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"joint_position": np.zeros(1)}, r"joint_position has the shape \(1,\), needs \(7,\)"),
+        ({"joint_velocity": np.zeros(1)}, r"joint_velocity has the shape \(1,\), needs \(7,\)"),
+        ({"joint_position": np.full(7, -95.0)}, "panda_joint.* rad beyond its limit; are these degrees"),
+        ({"arrays": {"goal": np.zeros(3)}}, "desired_goal: missing; needed are desired_goal"),
+        ({"arrays": {"desired_goal": np.zeros(2)}}, r"desired_goal has the shape \(2,\), needs \(3,\)"),
+    ],
+)
+def test_measurements_of_a_wrong_form_are_refused(change: dict[str, Any], words: str, exported: Export) -> None:
+    policy = DeployedPolicy(exported.path)
+    measured = {"joint_position": policy.home, "joint_velocity": np.zeros(7), "arrays": {"desired_goal": np.zeros(3)}}
+    policy.act(**measured)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=words):
+        policy.act(**{**measured, **change})  # type: ignore[arg-type]
+
+
 def test_observations_and_commands_are_those_of_the_environment(exported: Export) -> None:
     policy = DeployedPolicy(exported.path)
     assert policy.needs == {"desired_goal": 3}
