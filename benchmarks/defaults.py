@@ -30,7 +30,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-NOTES = {MUJOCO: "Objects lost 4 % of their velocity in a second in these runs; today they lose none, as in PyBullet."}
+_LOST = "Objects lost 4 % of their velocity in a second in these runs, but not in those of `slide`, nor do they today."
+NOTES = {MUJOCO: _LOST}
 """What differs from today in all runs of an engine."""
 
 
