@@ -95,9 +95,9 @@ class AdaptedPolicy:
         added = self._adapt_layers(policy)
         for name, parameter in policy.named_parameters():  # also those of normalisation layers
             parameter.requires_grad_(id(parameter) in added or name.endswith("log_std"))
-        for name in ("actor", "critic"):
-            if target := getattr(policy, f"{name}_target", None):
-                target.load_state_dict(getattr(policy, name).state_dict())
+        for name, target in policy.named_children():
+            if name.endswith("_target"):
+                target.load_state_dict(getattr(policy, name.removesuffix("_target")).state_dict())
         for module, known in trained:
             parameters = [p for p in module.parameters() if p.requires_grad and added.get(id(p), id(p)) in known]
             module.optimizer = policy.optimizer_class(parameters, lr=lr_schedule(1), **policy.optimizer_kwargs)

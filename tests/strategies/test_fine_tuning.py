@@ -157,12 +157,18 @@ def test_random_weights_are_noted(
         assert (f"strategy {strategy} without pretrained" in capsys.readouterr().err) == (pretrained is None)
 
 
-def test_targets_of_critics_begin_with_the_same_adapters(tmp_path: Path) -> None:
-    plan = plan_from_python(config("sac", tmp_path, strategy="lora"))
+@pytest.mark.parametrize(
+    ("algo", "network"),
+    [("sac", "critic"), ("td3", "actor"), ("dqn", "q_net"), ("ddqn", "q_net"), ("qrdqn", "quantile_net")],
+)
+def test_target_networks_begin_with_the_same_adapters(algo: str, network: str, tmp_path: Path) -> None:
+    discrete = {"her": False, "actions": {"discrete": 3, "combined": True}} if network[0] == "q" else {}
+    plan = plan_from_python(config(algo, tmp_path, strategy="lora", **discrete))
     with contextlib.closing(make_vec_env(plan)) as env:
         policy: Any = build_model(plan, env).policy
-    target = policy.critic_target.state_dict()
-    assert all(torch.equal(value, target[name]) for name, value in policy.critic.state_dict().items())
+    target = getattr(policy, f"{network}_target").state_dict()
+    assert any(name.endswith("lora_a") for name in target)
+    assert all(torch.equal(value, target[name]) for name, value in getattr(policy, network).state_dict().items())
 
 
 @pytest.mark.parametrize(
