@@ -171,6 +171,22 @@ def test_target_networks_begin_with_the_same_adapters(algo: str, network: str, t
     assert all(torch.equal(value, target[name]) for name, value in getattr(policy, network).state_dict().items())
 
 
+@pytest.mark.parametrize("units", ["whole", "blocks"])
+def test_the_adapters_of_a_mixture_act(units: str, tmp_path: Path) -> None:
+    params = {"mixture": {"sampler": "fair", "units": units, "candidates": 2}}
+    plan = plan_from_python(config("ppo", tmp_path, strategy="mixture+ia3", strategy_params=params))
+    with contextlib.closing(make_vec_env(plan)) as env:
+        policy: Any = build_model(plan, env).policy
+        observation, _ = policy.obs_to_tensor({key: value for key, value in env.reset().items() if key != "route"})
+    state = policy.forward_state
+    for candidate in range(2):
+        state.set_forward_state("single", path=[candidate] * state.layers)
+        policy.get_distribution(observation).mode().sum().backward()
+    trained = [p for name, p in policy.action_net.named_parameters() if name.endswith(".ia3") and "gate" not in name]
+    assert len(trained) == 4
+    assert all(p.grad is not None and p.grad.any() for p in trained)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -255,7 +255,7 @@ class Choice(nn.Module):
     def __init__(self, candidates: Sequence[nn.Module]) -> None:
         super().__init__()
         self.candidates = nn.ModuleList(candidates)
-        self._candidates = tuple(candidates)  # indexing a ModuleList is slower
+        self._candidates = self.candidates._modules  # its own: a strategy replaces layers, and indexing it is slower
         # Batch statistics over the few rows of one candidate would be meaningless, so such candidates get all rows.
         modules = (module for candidate in candidates for module in candidate.modules())
         self.needs_all_rows = any(hasattr(module, "momentum") for module in modules)
@@ -263,13 +263,13 @@ class Choice(nn.Module):
     def single(self, x: torch.Tensor, route: Route) -> torch.Tensor:
         """Return the output of each row's candidate; unused candidates are not computed."""
         if route.number is not None:
-            return cast(torch.Tensor, self._candidates[route.number](x))
+            return cast(torch.Tensor, self._candidates[str(route.number)](x))
         if route.numbers is not None:
-            return self.mixed(x, functional.one_hot(route.numbers, len(self._candidates)).to(x.dtype))
+            return self.mixed(x, functional.one_hot(route.numbers, len(self.candidates)).to(x.dtype))
         order = route.order
         assert order is not None
         outputs = []
-        for candidate, rows in zip(self._candidates, torch.split(order, list(route.sizes)), strict=True):
+        for candidate, rows in zip(self.candidates, torch.split(order, list(route.sizes)), strict=True):
             if len(rows):
                 outputs.append(candidate(x)[rows] if self.needs_all_rows else candidate(x[rows]))
         joined = torch.cat(outputs)
