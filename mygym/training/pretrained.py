@@ -22,8 +22,8 @@ from mygym.training.vec_wrappers import observation_normalizer
 CRITICS = ("critic", "critic_target", "lstm_critic", "qf_state", "vf_state", "value_net", "vf_features_extractor")
 """Names of the modules of policies that estimate values."""
 
-ADDED = (".lora_a", ".lora_b", ".ia3", ".bottleneck_down", ".bottleneck_up", "_down_bias", "_up_bias")
-"""Ends of the names of parameters that a strategy adds to networks, so that earlier runs do not have them."""
+ADAPTERS = ("lora", "ia3", "bottleneck")
+"""Strategies that add parameters to networks; the names of these begin with that of the strategy, as in `lora_a`."""
 
 KEY = "pretrained"
 
@@ -41,7 +41,8 @@ def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) 
             tensors, normalizer = _read(path, plan, env)
         except RunError as error:
             raise ConfigError(f"{KEY}.path: {error}") from error
-        chosen = {name for name in weights(model) if ("critics" if is_critic(name) else "policy") in section.load}
+        names = weights(model).keys() | tensors.keys()
+        chosen = {name for name in names if ("critics" if is_critic(name) else "policy") in section.load}
         _load_weights(model, tensors, chosen, path)
         if "normalizer" in section.load:
             _load_normalizer(env, normalizer, path)
@@ -74,9 +75,9 @@ def _read(path: Path, plan: RunPlan, env: Any) -> tuple[Mapping[str, torch.Tenso
 def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[str], path: Path) -> None:
     """Load the chosen tensors; the other tensors of the model keep their values."""
     current = weights(model)
-    for name in sorted(chosen):
+    for name in sorted(chosen & current.keys()):
         wanted = list(current[name].shape)
-        if name not in tensors and name.endswith(ADDED):
+        if name not in tensors and _adapter(name):
             continue
         if name not in tensors:
             why = f"has no tensor {name} {wanted}: it belongs to another algorithm or network"
@@ -85,7 +86,18 @@ def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[s
             why = f"has {name} {shape}, and this run {wanted}: other observations, actions or net_arch"
             remedy = "a policy with the same networks; runs with spaces: shared have the same for all tasks"
             raise ConfigError(bad_value(f"{KEY}.path", str(path), remedy, why))
+    for name in sorted(chosen - current.keys()):
+        strategy = _adapter(name)
+        remedy = f"it, with strategy: {strategy}" if strategy else "a policy with the same networks"
+        why = f"has {name} {list(tensors[name].shape)}, which this run would leave out"
+        raise ConfigError(bad_value(f"{KEY}.path", str(path), remedy, why))
     load_weights(model, {**current, **{name: tensors[name] for name in chosen if name in tensors}})
+
+
+def _adapter(name: str) -> str | None:
+    """Return the strategy that adds a parameter to networks, so that runs without it lack the parameter."""
+    strategy = name.rpartition(".")[2].partition("_")[0]
+    return strategy if strategy in ADAPTERS else None
 
 
 def _load_normalizer(env: Any, normalizer: Mapping[str, Any] | None, path: Path) -> None:

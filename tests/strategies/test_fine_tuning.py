@@ -171,6 +171,23 @@ def test_target_networks_begin_with_the_same_adapters(algo: str, network: str, t
     assert all(torch.equal(value, target[name]) for name, value in getattr(policy, network).state_dict().items())
 
 
+@pytest.mark.parametrize("strategy", slow_except(ADAPTERS, ("lora",).__contains__))
+def test_what_an_adapter_learned_is_kept_or_refused(
+    strategy: str, sources: Callable[[str], Result], tmp_path: Path
+) -> None:
+    adapted = {"strategy": strategy, "pretrained": str(sources("ppo").path)}
+    first = mygym.train(config("ppo", tmp_path / "first", steps=40, **adapted))
+    params = {"learning_rate": 1e-30, "n_steps": 20, "batch_size": 20}
+    again = config("ppo", tmp_path / "again", steps=40, seed=1, pretrained=str(first.path), algo_params=params)
+    added = {name for name in tensors(first) if name.rpartition(".")[2] in ADAPTERS[strategy].names}
+    second = tensors(mygym.train({**again, "strategy": strategy}))
+    assert added
+    assert all(torch.allclose(tensors(first)[name], second[name]) for name in added)
+    for other in ("standard", "bitfit"):
+        with pytest.raises(ConfigError, match=rf"pretrained\.path: .* has action_net\..* with strategy: {strategy}$"):
+            mygym.train({**again, "strategy": other})
+
+
 @pytest.mark.parametrize("units", ["whole", "blocks"])
 def test_the_adapters_of_a_mixture_act(units: str, tmp_path: Path) -> None:
     params = {"mixture": {"sampler": "fair", "units": units, "candidates": 2}}

@@ -186,6 +186,15 @@ def test_a_source_that_does_not_fit_is_refused(
     assert not list((tmp_path / "run").rglob("config.yaml"))
 
 
+def test_a_deeper_source_is_refused(tmp_path: Path) -> None:
+    deeper = config("ppo", tmp_path / "source", steps=40, algo_params={"policy_kwargs": {"net_arch": [8, 8]}})
+    source = mygym.train(deeper)
+    with pytest.raises(
+        ConfigError, match=r"has mlp_extractor\.policy_net\.2\.bias \[8\], which this run would leave out"
+    ):
+        mygym.train(config("ppo", tmp_path / "run", pretrained={"path": str(source.path), "load": ["policy"]}))
+
+
 @pytest.mark.parametrize("algo", ["cem", "ars", "trpo"])
 def test_algorithms_without_an_optimiser_of_all_parameters_freeze_none(algo: str, tmp_path: Path) -> None:
     params = {"trpo": {"n_steps": 20, "batch_size": 20}}.get(algo, {"policy": "MlpPolicy"})
