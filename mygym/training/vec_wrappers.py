@@ -126,8 +126,15 @@ MASKED = 1e12
 """Variance that stands for an input which does not vary: divided by its square root, the input is nearly 0."""
 
 
+BELOW_ONE = 1 - 1e-6
+"""Greatest mean of an input that selects a network, so that its value of 1 is above 0 when it does not vary."""
+
+
 class FlooredMeanStd(RunningMeanStd):
     """Running mean and variance; the variance is `MASKED`, or at least `FLOOR`."""
+
+    selecting = slice(0)
+    """Inputs of 0 and 1 that select a network of a mixture; by default none."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__(epsilon=0.0, shape=shape)  # no count of a first value, which would add variance
@@ -138,6 +145,7 @@ class FlooredMeanStd(RunningMeanStd):
         self.var = np.where(self.var == MASKED, 0.0, self.var)
         super().update_from_moments(batch_mean, batch_var, batch_count)
         self.var = np.where(self.var < NEGLIGIBLE, MASKED, np.maximum(self.var, FLOOR))
+        self.mean[self.selecting] = np.minimum(self.mean[self.selecting], BELOW_ONE)
 
 
 class FlooredNormalize(VecNormalize):

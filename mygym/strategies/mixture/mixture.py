@@ -172,8 +172,13 @@ class Mixture(Strategy):
             ConfigError: The networks of `cls` cannot be replaced, or observations do not select a candidate.
         """
         from mygym.strategies.mixture.policies import mixture_policy
+        from mygym.training.vec_wrappers import FlooredNormalize, observation_normalizer, running_statistics
 
         count, by = self._routing(self.training_env)
+        normalizer = observation_normalizer(self.training_env)
+        if by is not None and isinstance(normalizer, FlooredNormalize):
+            statistics: Any = running_statistics(normalizer)[by.key or ""]
+            statistics.selecting = slice(by.start, by.stop)
         archs = self.candidates if isinstance(self.candidates, list) else [None] * count
         return mixture_policy(cls, Layout(tuple(archs), self.units, by))
 

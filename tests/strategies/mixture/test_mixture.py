@@ -205,6 +205,19 @@ def routed(model: Any, rows: int) -> list[int]:
     return candidates[np.argsort(route.order.numpy())].tolist()
 
 
+def test_a_stage_that_has_not_changed_selects_its_candidate() -> None:
+    with built("ppo", {}, engine="fused", spaces="shared", normalize=True, n_envs=8) as (_, model, _strategy):
+        env, rng = model.get_env(), np.random.default_rng(0)
+        observation, routes, stages = env.reset(), [], set()
+        for _ in range(20):
+            model.predict(observation)
+            routes.append(routed(model, 8))
+            observation, _, _, infos = env.step(rng.uniform(-1, 1, (8, *env.action_space.shape)).astype(np.float32))
+            stages |= {info["stage"] for info in infos}
+    assert stages == {0}
+    assert routes == [[0] * 8] * 20
+
+
 @pytest.mark.parametrize("algo", ["ppo", "crossq"])
 def test_the_task_in_the_observation_selects_the_candidate(algo: str) -> None:
     tasks = {"tasks": ["reach", "AG"], "identify": "one_hot"}
