@@ -133,10 +133,20 @@ class BitFit(FineTuning):
         return ("actor_optimizer", "first_order")
 
     def prepare_model(self) -> None:
-        """Exclude every weight matrix from training."""
+        """Exclude every weight matrix from training.
+
+        Raises:
+            ConfigError: `pretrained.freeze` has excluded the biases.
+        """
         policy: Any = self.model.policy
         for name, parameter in policy.named_parameters():
-            parameter.requires_grad_(name.endswith(("bias", "log_std")))
+            if not name.rpartition(".")[2].startswith(("bias", "log_std")):  # an LSTM has bias_ih_l0
+                parameter.requires_grad_(False)
+        if not any(parameter.requires_grad for parameter in policy.parameters()):
+            why = f"leaves strategy {self.name} none to train"
+            raise ConfigError(
+                bad_value("pretrained.freeze", self.config.pretrained.freeze, "patterns that leave a bias", why)
+            )
 
 
 class Adapter(FineTuning):

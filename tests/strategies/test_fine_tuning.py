@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,10 @@ import mygym
 from mygym.errors import ConfigError
 from mygym.planning.plan import plan_from_python
 from mygym.registry import registry
+from mygym.strategies.requirements import prepared
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model
+from mygym.training.pretrained import load_pretrained
 from mygym.training.result import Result
 from tests.components import slow_except
 from tests.training.runners import config as small
@@ -87,6 +90,24 @@ def test_bitfit_trains_the_biases_alone(algo: str, sources: Callable[[str], Resu
     different = {name for name in changed(source, result) if not is_running_statistic(name)}
     assert any(name.endswith("bias") for name in different)
     assert all(name.endswith(("bias", "log_std")) for name in different)
+
+
+@pytest.mark.parametrize(("algo", "freeze"), [("ppo", ["mlp_extractor.*"]), ("recurrent_ppo", []), ("sac", ["*bias"])])
+def test_bitfit_trains_each_bias_that_is_not_frozen(algo: str, freeze: list[str], tmp_path: Path) -> None:
+    params = {} if algo == "sac" else {"algo_params": {"n_steps": 20, "batch_size": 20}}
+    plan = plan_from_python(config(algo, tmp_path, strategy="bitfit", pretrained={"freeze": freeze}, **params))
+    with contextlib.closing(make_vec_env(plan)) as env:
+        model = build_model(plan, env)
+        load_pretrained(plan, model, env)
+        parameters = dict(model.policy.named_parameters())
+        biases = {name for name in parameters if "bias" in name or name == "log_std"}
+        expected = biases.difference(*(fnmatch.filter(parameters, pattern) for pattern in freeze))
+        if expected:
+            prepared(plan, env, model)
+            assert {name for name, parameter in parameters.items() if parameter.requires_grad} == expected
+        else:
+            with pytest.raises(ConfigError, match=r"pretrained\.freeze: .* leaves strategy bitfit none to train"):
+                prepared(plan, env, model)
 
 
 @pytest.mark.parametrize(
