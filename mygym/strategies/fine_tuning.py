@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from mygym.errors import ConfigError, bad_value
+from mygym.planning.strategies import JOIN
 from mygym.strategies.mixture.policies import optimized_modules
 from mygym.strategies.strategy import Strategy
 
@@ -121,6 +122,18 @@ class FineTuning(Strategy):
         """Return the requirement: an algorithm that can leave parameters frozen."""
         return ("first_order",)
 
+    def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
+        """Return the class.
+
+        Raises:
+            ConfigError: Another strategy of the run freezes parameters that this one trains.
+        """
+        names = [each.name for each in self.plan.strategies if isinstance(each, FineTuning)]
+        if len(names) > 1:
+            why = f"joins {len(names)} strategies of fine-tuning: {', '.join(names)}"
+            raise ConfigError(bad_value("strategy", self.config.strategy, "one of them", why))
+        return cls
+
 
 class BitFit(FineTuning):
     """Trains the biases alone, and the standard deviations of the actions (Ben Zaken et al., 2022).
@@ -163,8 +176,16 @@ class Adapter(FineTuning):
         """Return a subclass whose linear layers are adapted.
 
         Raises:
-            ConfigError: The class is no policy of PyTorch that builds its networks in `_build`.
+            ConfigError: The class is no policy of PyTorch that builds its networks in `_build`, or a later strategy
+                would replace adapted layers.
         """
+        cls = super().policy_class(cls)
+        names = [each.name for each in self.plan.strategies]
+        later = self.plan.strategies[names.index(self.name) + 1 :]
+        if replacing := [each.name for each in later if type(each).policy_class is not Strategy.policy_class]:
+            allowed = JOIN.join([*(name for name in names if name != self.name), self.name])
+            why = f"adapts layers that {', '.join(replacing)} would replace"
+            raise ConfigError(bad_value("strategy", self.config.strategy, allowed, why))
         if not (isinstance(cls, type) and issubclass(cls, BasePolicy) and hasattr(cls, "_build")):
             allowed = "an algorithm of framework pytorch with networks, such as ppo or sac"
             why = f"cannot change the layers of {getattr(cls, '__name__', cls)}"

@@ -235,6 +235,16 @@ def test_the_adapters_of_a_mixture_act(units: str, tmp_path: Path) -> None:
         ({"strategy": "bitfit", "algo": "trpo"}, r"strategy: 'bitfit' requires first order"),
         ({"strategy": "lora", "algo": "trpo"}, r"strategy: 'lora' requires first order"),
         ({"strategy": "ia3", "algo": "trpo"}, r"strategy: 'ia3' requires first order"),
+        (
+            {"strategy": "lora+ia3"},
+            r"strategy: 'lora\+ia3' joins 2 strategies of fine-tuning: lora, ia3; .*one of them",
+        ),
+        ({"strategy": "bitfit+demos+lora", "algo": "sac"}, r"strategy: .* joins 2 strategies of .*: bitfit, lora"),
+        ({"strategy": "lora+bitfit"}, r"strategy: 'lora\+bitfit' joins 2 strategies of .*: lora, bitfit"),
+        (
+            {"strategy": "lora+mixture+demos", "algo": "sac"},
+            r"that mixture would replace; allowed: mixture\+demos\+lora",
+        ),
     ],
 )
 def test_what_cannot_be_fine_tuned_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
