@@ -133,7 +133,8 @@ class TrackerCallback(RolloutCallback, KVWriter):
     is_open = False
 
     def _on_training_start(self) -> None:
-        self.logger.output_formats.append(self)
+        if self not in self.logger.output_formats:  # a strategy may call `learn` several times
+            self.logger.output_formats.append(self)
 
     def open(self, config: Mapping[str, Any]) -> None:
         """Begin the tracker's run, or continue it."""

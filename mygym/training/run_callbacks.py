@@ -356,15 +356,12 @@ def _degenerate_parameter(error: Exception) -> str:
 
 
 class ProgressBarCallback(BaseCallback):
-    """Prints the run directory, then shows a progress bar on a terminal, else a line for each evaluation, on stderr."""
+    """Shows a progress bar on a terminal, else a line for each evaluation, on stderr."""
 
-    def __init__(self, total: int, path: Path) -> None:
+    def __init__(self, total: int) -> None:
         super().__init__()
-        self.total, self.path = total, path
+        self.total = total
         self.bar: Any = None
-
-    def _on_training_start(self) -> None:
-        print_message(f"directory: {self.path}")
 
     def _on_rollout_start(self) -> None:
         if self.bar is None and sys.stderr.isatty():

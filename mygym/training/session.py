@@ -23,7 +23,16 @@ from mygym.config.layers import flatten
 from mygym.config.schema import renamed
 from mygym.engines.engine import judge_of
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, RunError, bad_value, error_text
+from mygym.errors import (
+    ConfigError,
+    DivergedError,
+    InterruptedRunError,
+    MygymError,
+    RunError,
+    bad_value,
+    error_text,
+    print_message,
+)
 from mygym.planning.callbacks import as_callbacks, construct_callbacks
 from mygym.planning.plan import Config, RunPlan, plan_from_python, plan_of
 from mygym.planning.resolve import python_values, resolve_config
@@ -288,7 +297,7 @@ class Session:
         self.clock = RunClock(started, checkpoint.state["seconds"] if checkpoint else None)
         self.stop = StopRequest("with a checkpoint after this rollout")
         self.schedules = schedule_callback.ScheduleCallback(model_factory.schedules_of(plan), config.steps)
-        self.progress = ProgressBarCallback(config.steps, result.path)
+        self.progress = ProgressBarCallback(config.steps)
         self.divergence = DivergenceCallback(_rewarding((*plan.variants, *plan.evaluated_variants)))
         self.evaluations = EvaluationCallback(
             self.evaluate,
@@ -331,6 +340,7 @@ class Session:
                     self.state.load(self.checkpoint)
                 else:
                     callbacks = self._callbacks()
+                    print_message(f"directory: {self.path}")
                     with self._learning():
                         (self._trainer(callbacks) or partial(learn, callbacks))()
                 self._finish()

@@ -26,6 +26,7 @@ from mygym.planning.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from mygym.training import session
 from mygym.training.evaluation import Evaluation
+from mygym.training.monitors import TrackerCallback
 from tests.training.runners import config as small
 from tests.training.test_resuming import stopped
 
@@ -303,6 +304,31 @@ def test_a_strategy_adds_callbacks_and_replaces_the_trainer(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="joins 2 strategies that replace the trainer: in_two_phases, again"):
         mygym.train(config("ppo", tmp_path / "refused", strategy="in_two_phases+again"))
     assert not (tmp_path / "refused").exists()
+
+
+class Tracker(TrackerCallback):
+    """Keeps the env steps at which figures are logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+
+    def open(self, config: Mapping[str, Any]) -> None:
+        pass
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        self.steps.append(step)
+
+    def close(self) -> None:
+        pass
+
+
+def test_phases_log_and_name_the_directory_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    register_strategy("in_two_phases")(InTwoPhases)
+    tracker = Tracker()
+    result = mygym.train(config("ppo", tmp_path, strategy="in_two_phases"), callbacks=tracker)
+    assert tracker.steps == [line["steps"] for line in logged(result.path)]
+    assert capsys.readouterr().err.count(f"directory: {result.path}\n") == 1
 
 
 @pytest.mark.parametrize(
