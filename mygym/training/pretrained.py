@@ -89,6 +89,7 @@ def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[s
     for name in sorted(chosen - current.keys()):
         strategy = _adapter(name)
         remedy = f"it, with strategy: {strategy}" if strategy else "a policy with the same networks"
+        remedy += f", or {KEY}.load without critics" if is_critic(name) else ""
         why = f"has {name} {list(tensors[name].shape)}, which this run would leave out"
         raise ConfigError(bad_value(f"{KEY}.path", str(path), remedy, why))
     load_weights(model, {**current, **{name: tensors[name] for name in chosen if name in tensors}})
