@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from sb3_contrib import ARS, TRPO
+from stable_baselines3 import HerReplayBuffer
+from stable_baselines3.common.buffers import ReplayBuffer
 
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.planning.plan import RunPlan
@@ -138,9 +141,21 @@ def _load_state(model: Any, checkpoint: Checkpoint, load: Sequence[str]) -> None
                 raise LookupError("it has no replay buffer")
             replay = ReplayLog(checkpoint.path.parent)
             replay.load(model.replay_buffer, checkpoint.replay, checkpoint.chunks, checkpoint.steps)
+            _truncate_episodes(model.replay_buffer)
     except (LookupError, ValueError, TypeError, RuntimeError, AttributeError, RunError) as error:
         why = f"cannot be loaded: {' '.join(str(error).split())}"
         raise ConfigError(bad_value(f"{KEY}.load", list(load), allowed, why)) from error
+
+
+def _truncate_episodes(buffer: Any) -> None:
+    """Let the episodes that the earlier run had not finished end as by their time limit: the next row begins others."""
+    if isinstance(buffer, HerReplayBuffer):
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of SB3: that this is done
+            buffer.truncate_last_trajectory()
+    elif isinstance(buffer, ReplayBuffer) and buffer.size():
+        running = buffer.dones[buffer.pos - 1] == 0
+        for array in (buffer.dones, buffer.timeouts) if buffer.handle_timeout_termination else (buffer.dones,):
+            array[buffer.pos - 1, running] = 1.0
 
 
 def _freeze(model: Any, patterns: list[str], framework: str) -> None:

@@ -15,6 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 import mygym
 from mygym.errors import ConfigError
 from mygym.planning.plan import plan_from_python
+from mygym.training import env_factory
 from mygym.training.env_factory import make_vec_env
 from mygym.training.model_factory import build_model
 from mygym.training.policy import weights
@@ -142,6 +143,44 @@ def test_replay_buffer_and_optimisers_continue(tmp_path: Path) -> None:
     assert result.status == "done"
     resumable = stopped({**settings, "logdir": str(tmp_path / "stopped")}, step=130)
     assert equal(mygym.train(resume=resumable), result) == set(tensors(result))
+
+
+@pytest.mark.parametrize(
+    ("algo", "kind", "more"),
+    [
+        ("sac", "HerReplayBuffer", {"her": True}),
+        ("sac", "DictDeviceReplayBuffer", {"engine": "fused", "her": False}),
+        ("sac", "DeviceHerReplayBuffer", {"engine": "fused", "her": True}),
+        ("crossq", "NStepReplayBuffer", {"algo_params": {"n_steps": 3}}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:`n_steps=3` is ignored")  # by SB3, when it loads the model at the end
+def test_the_last_episodes_of_the_source_end(
+    algo: str, kind: str, more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env_factory, "engine_device", lambda _: "cpu:0")  # where arrays are tensors
+    settings = config(algo, tmp_path, steps=50, **more)  # 25 rows of each environment, the last 5 of a second episode
+    source = mygym.train(settings)
+    seen: dict[str, Any] = {}
+
+    class Look(BaseCallback):
+        def _on_training_start(self) -> None:
+            buffer = self.model.replay_buffer
+            last = buffer.pos - 1
+            seen.update(kind=type(buffer).__name__, row=last, dones=buffer.dones[last], timeouts=buffer.timeouts[last])
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_training_end(self) -> None:
+            seen["lengths"] = getattr(self.model.replay_buffer, "ep_length", None)
+
+    pretrained = {"path": str(source.path), "load": ["policy", "replay_buffer"]}
+    mygym.train({**settings, "pretrained": pretrained, "seed": 1}, callbacks=[Look()])
+    assert (seen["kind"], seen["row"]) == (kind, 24)
+    assert seen["dones"].tolist() == seen["timeouts"].tolist() == [1.0, 1.0]
+    if seen["lengths"] is not None:
+        assert seen["lengths"][20:26].tolist() == [[5, 5]] * 5 + [[20, 20]]
 
 
 def test_another_task_and_robot_with_equal_spaces(tmp_path: Path) -> None:
