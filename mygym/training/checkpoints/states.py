@@ -370,6 +370,10 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
     for index, single_state in enumerate(state.get("envs", ())):
         (observation,) = env.env_method("load_state_dict", single_state, indices=index)
         identical = identical and _equal(observation, single_state["observation"])
+        if (
+            "selection" in single_state
+        ):  # of a `MultiTaskEnv`; a process in place of a dead one repeats such calls alone
+            env.env_method("set_weights", single_state["selection"]["weights"], indices=index)
     if (normalizer := observation_normalizer(env)) is not None:
         load_normalizer_state(normalizer, state["normalizer"])
     for (wrapper, _), held in zip(_wrappers(env), state.get("wrappers", ()), strict=False):  # older runs have none

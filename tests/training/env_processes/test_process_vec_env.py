@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -22,9 +23,10 @@ import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
-from mygym.planning.resolve import from_python
+from mygym.planning.plan import plan_from_python
 from mygym.registry.user_files import user_modules
 from mygym.training import env_factory, env_processes
+from mygym.training.checkpoints.states import env_state, load_env_state
 from tests.components import slow_except
 from tests.training.env_processes.process_envs import Fatal, OddError, Watched, fail, scaled_env, small_env, watched_env
 
@@ -44,9 +46,9 @@ except mygym.errors.MygymError as error:
 """
 
 
-def run_of(count: int) -> Any:
+def run_of(count: int, **more: Any) -> Any:
     """Return training environments as a run builds them."""
-    return env_factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "env_processes": True}).config)
+    return env_factory.make_vec_env(plan_from_python({"task": "reach", "n_envs": count, "env_processes": True, **more}))
 
 
 def pids(env: Any) -> list[int]:
@@ -285,6 +287,21 @@ def test_killed_process_is_replaced(pair: Any, moment: str) -> None:
     new_seeds = [seed for seed, _ in pair.get_attr("episode_seed")]
     assert new_seeds[0] == seeds[0]
     assert new_seeds[1] not in seeds
+
+
+def test_process_replaced_after_a_resume_plays_the_task_of_the_checkpoint() -> None:
+    with contextlib.closing(run_of(2, strategy="multitask", env_processes=False)) as first:
+        first.env_method("set_weights", [0.0, 1.0])
+        first.reset()
+        state = env_state(first)
+    with contextlib.closing(run_of(2, strategy="multitask")) as env:
+        env.env_method("set_weights", [1.0, 0.0])
+        env.reset()
+        assert load_env_state(env, state)
+        os.kill(pids(env)[1], signal.SIGKILL)
+        env.processes[1].join()
+        assert env.step(np.zeros((2, *env.action_space.shape), np.float32))[2].tolist() == [False, True]
+        assert env.get_attr("variant") == [1, 1]
 
 
 def test_process_that_dies_again_and_again_is_reported() -> None:
