@@ -370,9 +370,7 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
     for index, single_state in enumerate(state.get("envs", ())):
         (observation,) = env.env_method("load_state_dict", single_state, indices=index)
         identical = identical and _equal(observation, single_state["observation"])
-        if (
-            "selection" in single_state
-        ):  # of a `MultiTaskEnv`; a process in place of a dead one repeats such calls alone
+        if "selection" in single_state:  # a process in place of a dead one repeats calls of `set_…` alone
             env.env_method("set_weights", single_state["selection"]["weights"], indices=index)
     if (normalizer := observation_normalizer(env)) is not None:
         load_normalizer_state(normalizer, state["normalizer"])
