@@ -46,7 +46,8 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
     assert issubclass(cls, ReplayBuffer)
     if issubclass(cls, HerReplayBuffer):
         kwargs["env"] = model.env
-    buffer = cls(len(steps.actions), model.observation_space, model.action_space, device=model.device, **kwargs)
+    rows = len(steps.actions) + 1  # hindsight replay samples no episode that fills its buffer
+    buffer = cls(rows, model.observation_space, model.action_space, device=model.device, **kwargs)
     actions = model.policy.scale_action(steps.actions)
     observations, next_observations = (
         as_trained(values, model.observation_space) for values in (steps.observations, steps.next_observations)

@@ -93,8 +93,9 @@ def test_every_slice_of_a_minibatch_has_the_share_of_demonstrations() -> None:
         assert all(abs(s.sum() - expected) <= 1 for s in is_second[: len(is_second) // 32 * 32].reshape(-1, 32))
 
 
-def test_hindsight_relabels_demonstrations() -> None:
-    with ready(params={"share": 1.0}, normalize=False) as strategy:
+@pytest.mark.parametrize("episodes", [EPISODES, 1])
+def test_hindsight_relabels_demonstrations(episodes: int) -> None:
+    with ready(params={"share": 1.0, "episodes": episodes}, normalize=False) as strategy:
         model = strategy.model
         assert isinstance(model, OffPolicyAlgorithm)
         assert model.replay_buffer is not None
