@@ -27,6 +27,9 @@ class EWC(OneTaskAtATime):
     `weight / 2 · Σ F (θ − θ*)²` too (Kirkpatrick et al., 2017). Importances of several tasks are added, and the latest
     θ* replaces the earlier (Schwarz et al., 2018). Networks of values are free: each task has other returns.
 
+    A resumed run with more steps, and so longer shares, goes back to no task: it goes on with its task until the share of
+    a later task begins, or until the end.
+
     Evaluations play all tasks, so `success_by_task` shows which are forgotten. Replay buffers still hold transitions
     of earlier tasks, which is a second protection.
 
@@ -85,7 +88,7 @@ class EWC(OneTaskAtATime):
     def begin_iteration(self) -> None:
         """Begin the next task if the share of the current task is over."""
         index = self._task_at(self.num_timesteps)
-        if index != self.index:
+        if index > self.index:  # lower in a run that was extended
             self._consolidate()
             self.play_only(index)
         self.logger.record("strategy/task", self.index)
@@ -96,7 +99,7 @@ class EWC(OneTaskAtATime):
         return 0.5 * self.weight * float((self.importance * (self._values() - self.anchors) ** 2).sum())
 
     def _task_at(self, step: int) -> int:
-        """Return the index of the task in training at an env step."""
+        """Return the index of the task whose share of the steps has an env step."""
         return min(step * len(self.tasks) // self.config.steps, len(self.tasks) - 1)
 
     def _consolidate(self) -> None:

@@ -88,6 +88,16 @@ def test_tasks_are_trained_in_order_and_all_are_evaluated(algo: str, tmp_path: P
     assert 0.0 < changes[300.0] < 0.5 * changes[0.0]
 
 
+def test_a_run_that_is_extended_goes_on_with_its_task(tmp_path: Path) -> None:
+    variants, longer = Variants(), Variants()
+    params = {"tasks": ["reach", {"task": "reach", "reward": "dense"}]}  # both with episodes of 20 steps
+    settings = config("ppo", tmp_path, strategy="ewc", strategy_params=params, steps=96)
+    run = mygym.train(settings, callbacks=[variants])
+    assert set(variants.tasks) == {0, 1}
+    mygym.train({"steps": 352}, resume=run.path, callbacks=[longer])  # half of them, 176, for each task
+    assert (len(longer.tasks), set(longer.tasks)) == (256, {1})
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
