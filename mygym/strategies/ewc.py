@@ -27,8 +27,8 @@ class EWC(OneTaskAtATime):
     `weight / 2 · Σ F (θ − θ*)²` too (Kirkpatrick et al., 2017). Importances of several tasks are added, and the latest
     θ* replaces the earlier (Schwarz et al., 2018). Networks of values are free: each task has other returns.
 
-    A resumed run with more steps, and so longer shares, goes back to no task: it goes on with its task until the share of
-    a later task begins, or until the end.
+    A resumed run with more steps, and so longer shares, goes back to no task: it goes on with its task until the share
+    of a later task begins, or until the end.
 
     Evaluations play all tasks, so `success_by_task` shows which are forgotten. Replay buffers still hold transitions
     of earlier tasks, which is a second protection.
