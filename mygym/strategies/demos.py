@@ -207,7 +207,7 @@ class Demos(Strategy):
         if self.dataset is not None:
             read_metadata(Path(self.dataset), "strategy_params.dataset")
         imitates = self.warm_start or self.weight
-        return ("continuous_actions", *(("actor_optimizer", "no_memory") if imitates else ()))
+        return ("continuous_actions", *(("actor_optimizer", "trained_actor", "no_memory") if imitates else ()))
 
     def prepare_data(self) -> None:
         """Load or record demonstrations, mix them into replay, and imitate them."""

@@ -322,7 +322,7 @@ class Distill(Strategy):
         labels = [variant.label for variant in self.plan.variants]
         for name in [name for names in _names_by_variant(self.teacher, labels) for name in names if name != ORACLE]:
             directory.find_policy(name, KEY)
-        return ("continuous_actions", "actor_optimizer", "no_memory")
+        return ("continuous_actions", "actor_optimizer", "trained_actor", "no_memory")
 
     def prepare_model(self) -> None:
         """Load the teachers and add their loss to the student's."""

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from mygym.config.parameter_checks import Range
 from mygym.config.schedules import Schedule, parse
+from mygym.training.pretrained import is_critic
 
 
 def actor_optimizer(model: Any) -> torch.optim.Optimizer | None:
@@ -17,6 +18,12 @@ def actor_optimizer(model: Any) -> torch.optim.Optimizer | None:
     policy = model.policy
     optimizer = getattr(getattr(policy, "actor", policy), "optimizer", None)
     return optimizer if isinstance(optimizer, torch.optim.Optimizer) else None
+
+
+def trains_actor(model: Any) -> bool:
+    """Return whether a layer of the actor is trained, so that a loss of its actions alone has a gradient."""
+    parameters = getattr(model.policy, "actor", model.policy).named_parameters()
+    return any(each.requires_grad and name != "log_std" and not is_critic(name) for name, each in parameters)
 
 
 def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor | None]) -> None:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from mygym.errors import ConfigError, bad_value
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.planning.strategies import JOIN, errors_name_section
-from mygym.strategies.losses import actor_optimizer
+from mygym.strategies.losses import actor_optimizer, trains_actor
 from mygym.strategies.strategy import Requirement, Strategy
 from mygym.training.model_factory import as_built
 
@@ -34,6 +34,10 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
     "actor_optimizer": (
         lambda strategy: actor_optimizer(strategy.model) is not None,
         "a gradient-based algorithm of framework pytorch, such as sac or ppo",
+    ),
+    "trained_actor": (
+        lambda strategy: trains_actor(strategy.model),
+        "a pretrained.freeze that leaves a layer of the actor",
     ),
     "first_order": (  # the natural gradient of trpo is taken by every parameter, also by a frozen parameter
         lambda strategy: not hasattr(strategy.model, "cg_max_steps"),

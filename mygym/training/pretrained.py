@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,19 @@ def _freeze(model: Any, patterns: list[str], framework: str) -> None:
             raise ConfigError(bad_value(f"{KEY}.freeze", pattern, parameters, "matches no parameter"))
         for name in names:
             parameters[name].requires_grad_(False)
-    if not any(parameter.requires_grad for parameter in parameters.values()):
-        allowed = "patterns that leave a parameter"
-        raise ConfigError(bad_value(f"{KEY}.freeze", patterns, allowed, "leaves none to train"))
+    for name, trained in _of_losses(model.policy):
+        if not any(parameter.requires_grad for parameter in trained):
+            allowed, why = "patterns that leave a parameter of it", f"leaves none of {name} to train"
+            raise ConfigError(bad_value(f"{KEY}.freeze", patterns, allowed, why))
+
+
+def _of_losses(policy: torch.nn.Module) -> Iterator[tuple[str, list[torch.nn.Parameter]]]:
+    """Yield the parameters of the policy, and of each of its networks that has a loss of its own, with their names.
+
+    The actor is none of them: its loss has a gradient by the critic.
+    """
+    yield "the policy", list(policy.parameters())
+    for name, module in policy.named_modules():
+        optimizer = getattr(module, "optimizer", None)
+        if isinstance(optimizer, torch.optim.Optimizer) and name != "actor":
+            yield name or "the policy", [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -267,6 +267,9 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+FROZEN_ACTOR = ["mlp_extractor.policy_net.*", "action_net.*"]  # log_std remains
+
+
 @pytest.mark.parametrize(
     ("algo", "params", "more", "message"),
     [
@@ -288,6 +291,13 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ars", {}, {}, "requires actor optimizer; allowed: a gradient-based algorithm of framework pytorch"),
         ("cem", {}, {}, "requires actor optimizer"),
         ("recurrent_ppo", {}, {}, "requires no memory"),
+        (
+            "sac",
+            {},
+            {"pretrained": {"freeze": ["actor.*"]}},
+            "requires trained actor; allowed: a pretrained.freeze that",
+        ),
+        ("ppo", {}, {"pretrained": {"freeze": FROZEN_ACTOR}}, "requires trained actor"),
         ("ppo", {"warm_start": None}, {"framework": "jax"}, "uses no demonstration"),
     ],
     ids=str,

@@ -372,13 +372,14 @@ def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("algo", "message"),
+    ("algo", "frozen", "message"),
     [
-        ("ars", "requires actor optimizer; allowed: a gradient-based algorithm of framework pytorch"),
-        ("recurrent_ppo", "requires no memory"),
+        ("ars", [], "requires actor optimizer; allowed: a gradient-based algorithm of framework pytorch"),
+        ("recurrent_ppo", [], "requires no memory"),
+        ("sac", ["actor.*"], "requires trained actor; allowed: a pretrained.freeze that leaves a layer of the actor"),
     ],
 )
-def test_unsupported_students_are_refused(algo: str, message: str, tmp_path: Path) -> None:
+def test_unsupported_students_are_refused(algo: str, frozen: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
-        mygym.train(config(algo, tmp_path, strategy="distill"))
+        mygym.train(config(algo, tmp_path, strategy="distill", pretrained={"freeze": frozen}))
     assert not list(tmp_path.iterdir())

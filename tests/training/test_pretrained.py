@@ -209,7 +209,7 @@ def short_source(tmp_path_factory: pytest.TempPathFactory) -> Result:
         ({"pretrained": {"load": ["replay_buffer"]}}, r"pretrained\.load: .*cannot be loaded: it has no replay buffer"),
         ({"pretrained": {"load": ["polcy"]}}, r"pretrained\.load\.0: 'polcy'"),
         ({"pretrained": {"freeze": ["actr.*"]}}, r"pretrained\.freeze: 'actr\.\*' matches no parameter"),
-        ({"pretrained": {"freeze": ["*"]}}, r"pretrained\.freeze: \['\*'\] leaves none to train"),
+        ({"pretrained": {"freeze": ["*"]}}, r"pretrained\.freeze: \['\*'\] leaves none of the policy to train"),
     ],
 )
 def test_a_source_that_does_not_fit_is_refused(
@@ -240,6 +240,18 @@ def test_algorithms_without_an_optimiser_of_all_parameters_freeze_none(algo: str
     settings = {"algo": algo, "algo_params": params, "pretrained": {"freeze": ["*.0.*"]}, "logdir": str(tmp_path)}
     with pytest.raises(ConfigError, match=rf"pretrained\.freeze: .* is not possible with {algo.upper()}"):
         mygym.train({**settings, "steps": 40})
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("algo", "pattern", "name"),
+    [("sac", "critic.*", "critic"), ("crossq", "critic.*", "critic"), ("ddqn", "q_net.*", "the policy")],
+)
+def test_a_network_with_a_loss_of_its_own_is_not_frozen_as_a_whole(
+    algo: str, pattern: str, name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=rf"pretrained\.freeze: .* leaves none of {name} to train"):
+        mygym.train(config(algo, tmp_path, pretrained={"freeze": [pattern]}))
     assert not list(tmp_path.rglob("config.yaml"))
 
 
