@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
@@ -187,7 +188,7 @@ class BC(Runner):
         """Probability that the expert acts in a step of the next rollout."""
         return 1.0
 
-    def training(self, loop: Loop, *, rollout_steps: int = 50, gradient_steps: int = 100) -> Curves:
+    def training(self, loop: Loop, *, rollout_steps: int = 50, gradient_steps: Annotated[int, Ge(1)] = 100) -> Curves:
         """Alternate rollouts and gradient steps until the loop ends.
 
         Args:

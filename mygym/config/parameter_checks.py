@@ -83,8 +83,13 @@ def is_known(parameter: Parameter) -> bool:
 
 
 def range_of(parameter: Parameter) -> Range | None:
-    """Return the range of a hyperparameter; None if the class that declares it is none of `PACKAGES`."""
-    return RANGES.get(parameter.name) if is_known(parameter) else None
+    """Return the range of a hyperparameter; None if its type hint has one, or its class is none of `PACKAGES`."""
+    return RANGES.get(parameter.name) if is_known(parameter) and not _is_annotated(parameter.annotation) else None
+
+
+def _is_annotated(hint: Any) -> bool:
+    """Return whether a type hint, or an option of it, has bounds, such as `Annotated[int, Ge(1)] | None`."""
+    return any(get_origin(option) is Annotated for option in (hint, *get_args(hint)))
 
 
 MAX_FLOAT32 = 3.4e38
@@ -352,7 +357,7 @@ def _check_training_signature(runner: Any) -> None:
 
 def refusal_of_type(value: Any, hint: Any) -> str:
     """Return the range in a type hint such as `Annotated[float, Field(gt=0)]` that a value violates; empty if none."""
-    if not any(get_origin(option) is Annotated for option in (hint, *get_args(hint))):
+    if not _is_annotated(hint):
         return ""
     try:
         TypeAdapter(hint).validate_python(value)

@@ -108,9 +108,12 @@ def test_a_runner_without_training_is_refused_before_the_run(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_training_parameters_have_ranges(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 .*allowed: at least 1"):
-        mygym.train({"algo": "cem", "logdir": str(tmp_path), "training_params": {"episodes": 0}})
+@pytest.mark.parametrize(
+    ("algo", "name", "value"), [("cem", "episodes", 0), ("bc", "gradient_steps", 0), ("dagger", "gradient_steps", -1)]
+)
+def test_training_parameters_have_ranges(algo: str, name: str, value: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"training_params\.{name}: {value} is out of range; allowed: .* 1$"):
+        mygym.train({"algo": algo, "logdir": str(tmp_path), "training_params": {name: value}, "steps": 50})
 
 
 def test_strict_requires_training_parameters(tmp_path: Path) -> None:
