@@ -30,17 +30,18 @@ class Expert(Protocol):
 
 
 @dataclass(frozen=True)
-class _ScriptedExpert:
+class ScriptedExpert:
     """Expert of an environment, or of each environment in a vector environment."""
 
-    actions: Callable[[], Any]
-    """Returns the action, or a sequence of actions."""
+    actions: Callable[..., Any]
+    """Returns the action, or a sequence of actions; SB3's environments take the `indices` of those that are asked."""
 
     def act(self, observation: Any) -> NDArray[Any]:
+        """Return the action `(A,)`, or `(n, A)` for a vector environment, see `Expert`."""
         return np.asarray(self.actions())
 
 
-def make_expert(env: Any) -> Expert:
+def make_expert(env: Any) -> ScriptedExpert:
     """Return the expert of a mygym environment, wrapped or not, single or in a Gymnasium or SB3 vector environment.
 
     The expert reads the environment's state, not the observation: it is an upper reference for policies.
@@ -55,11 +56,11 @@ def make_expert(env: Any) -> Expert:
         why = "has no scripted expert to learn from"
         raise ConfigError(bad_value("env", type(env).__name__, "mygym environments", why))
     if hasattr(env, "env_method"):
-        return _ScriptedExpert(partial(env.env_method, "expert_action"))
+        return ScriptedExpert(partial(env.env_method, "expert_action"))
     if hasattr(env, "call"):
-        return _ScriptedExpert(partial(env.call, "expert_action"))
+        return ScriptedExpert(partial(env.call, "expert_action"))
     single = env.unwrapped
-    return _ScriptedExpert(lambda: single.expert_action())  # found at each call: it may be that of the current task
+    return ScriptedExpert(lambda: single.expert_action())  # found at each call: it may be that of the current task
 
 
 def _has_expert(env: Any) -> bool:

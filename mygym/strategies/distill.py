@@ -19,6 +19,7 @@ from torch.distributions import Normal, kl_divergence
 from mygym.envs.observation_builder import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
+from mygym.experts import ScriptedExpert, make_expert
 from mygym.planning.derived import env_spec
 from mygym.planning.plan import Plannable, plan_of
 from mygym.planning.strategies import Variant
@@ -76,41 +77,29 @@ def divergence(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
     return kl_divergence(p, q).sum(dim=-1).mean()
 
 
-class Oracle:
-    """Teacher that queries the scripted expert of each environment."""
-
-    family: str | None = None
-    """Kind of Gaussian, see `mygym.strategies.distill`; None: no Gaussian."""
-
-    def actions(self, env: Any, rows: Sequence[int]) -> NDArray[np.float32]:
-        """Return actions `(n, A)` for `n` environments (indices `rows`) of an SB3 `VecEnv`, without acting in them."""
-        return np.stack(env.env_method("expert_action", indices=rows))
-
-
 class Trained:
     """Teacher from a run: its policy receives the observations of its training, from the student's environments."""
 
-    def __init__(self, policy: Policy, observation_spec: ObservationSpec) -> None:
-        self.policy = policy
-        self.observation_spec = observation_spec
+    def __init__(self, policy: Policy, observation_spec: ObservationSpec, env: Any) -> None:
+        self.policy, self.observation_spec, self.env = policy, observation_spec, env
         self.family = family(policy.model.policy)
 
-    def actions(self, env: Any, rows: Sequence[int]) -> NDArray[np.float32]:
-        """Return actions without exploration, see `Oracle.actions`."""
-        return self.policy.predict(self._observations(env, rows), deterministic=True)[0]
+    def actions(self, indices: Sequence[int]) -> NDArray[np.float32]:
+        """Return actions `(n, A)`, without exploration, for `n` of the environments, without acting in them."""
+        return self.policy.predict(self._observations(indices), deterministic=True)[0]
 
     @torch.no_grad()
-    def gaussians(self, env: Any, rows: Sequence[int]) -> NDArray[np.float32]:
+    def gaussians(self, indices: Sequence[int]) -> NDArray[np.float32]:
         """Return the parameters `(n, 2A)` of the policy's action distribution."""
         network = self.policy.model.policy
-        observations, _ = network.obs_to_tensor(self.policy.normalized(self._observations(env, rows)))
+        observations, _ = network.obs_to_tensor(self.policy.normalized(self._observations(indices)))
         return gaussian(network, observations).cpu().numpy()
 
-    def _observations(self, env: Any, rows: Sequence[int]) -> Any:
-        return stack_observations(env.env_method("observe_as", self.observation_spec, indices=rows))
+    def _observations(self, indices: Sequence[int]) -> Any:
+        return stack_observations(self.env.env_method("observe_as", self.observation_spec, indices=indices))
 
 
-Teacher = Oracle | Trained
+Teacher = ScriptedExpert | Trained
 
 
 class Teachers:
@@ -129,16 +118,16 @@ class Teachers:
     @property
     def family(self) -> str | None:
         """Kind of Gaussian of all teachers; None if they differ."""
-        families = {teacher.family for teachers in self._of_variant for teacher in teachers}
+        families = {getattr(teacher, "family", None) for teachers in self._of_variant for teacher in teachers}
         return families.pop() if len(families) == 1 else None
 
     def act(self, observations: Any) -> NDArray[np.float32]:
         """Return the teachers' actions `(n_envs, A)` in the current states; `observations` are not used."""
-        return self._answers(lambda teacher, rows: teacher.actions(self._env, rows))
+        return self._answers(lambda teacher, rows: teacher.actions(indices=rows))
 
     def gaussians(self) -> NDArray[np.float32]:
         """Return the parameters `(n_envs, 2A)` of the teachers' action distributions, if they have a `family`."""
-        return self._answers(lambda teacher, rows: cast(Trained, teacher).gaussians(self._env, rows))
+        return self._answers(lambda teacher, rows: cast(Trained, teacher).gaussians(rows))
 
     def _answers(self, query: Callable[[Teacher, list[int]], NDArray[np.float32]]) -> NDArray[np.float32]:
         """Draw a teacher for each environment and return a row for each; each teacher is queried once."""
@@ -192,12 +181,12 @@ def read_teachers(teacher: TeacherConfig, run: Plannable, env: Any) -> Teachers:
     plan = plan_of(run)
     config, tasks = plan.config, plan.variants
     names_of = _names_by_variant(teacher, [variant.label for variant in tasks])
-    teachers: dict[str, Teacher] = {ORACLE: Oracle()}
+    teachers: dict[str, Teacher] = {ORACLE: make_expert(env)} if any(ORACLE in names for names in names_of) else {}
     random = random_state()  # loading builds networks and sets seeds, which must not change the student's training
     try:
         for name in dict.fromkeys(name for names in names_of for name in names if name != ORACLE):
             taught = [variant for variant, names in zip(tasks, names_of, strict=True) if name in names]
-            teachers[name] = _trained(name, taught)
+            teachers[name] = _trained(name, taught, env)
     finally:
         load_random_state(random)
         model_factory.use(config.framework, config.device, config.threads)
@@ -220,8 +209,8 @@ def _names_by_variant(teacher: TeacherConfig, labels: Sequence[str]) -> list[lis
     return [_names_by_variant(teacher[label], [label])[0] for label in labels]
 
 
-def _trained(name: str, taught: Sequence[Variant]) -> Trained:
-    """Load the teacher of a path, for the variants `taught`."""
+def _trained(name: str, taught: Sequence[Variant], student_env: Any) -> Trained:
+    """Load the teacher of a path, for the variants `taught` of the student's environments."""
     plan = plan_of_run(directory.find_policy(name, KEY)[0])
     if plan.codes is not None:
         why = "needs a task code in its observations, which the student's environments cannot provide"
@@ -236,7 +225,7 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
                 if mismatch := _mismatch(teacher_env, env):
                     why, allowed = mismatch
                     raise ConfigError(bad_value(KEY, name, allowed, f"does not fit {variant.label}: it {why}"))
-        return Trained(policy, teacher_env.observation_spec)
+        return Trained(policy, teacher_env.observation_spec, student_env)
 
 
 def _mismatch(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
