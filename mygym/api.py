@@ -23,6 +23,7 @@ from mygym.errors import ConfigError, bad_value, print_note
 from mygym.exporting.export import export
 from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
+from mygym.planning.resolve import resolve_config
 from mygym.registry import implemented_combos, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs
@@ -270,11 +271,12 @@ def print_notes(plan: RunPlan, model: Any = None) -> None:
 
 
 def _unused_objects(plan: RunPlan) -> list[str]:
-    """Return the keys about objects that the user has set for tasks without objects."""
+    """Return the keys about objects with other values than the task's, where no task of the run has an object."""
     if any(find_task(variant.config.task).roles for variant in plan.variants):
         return []
-    keys = [f"task_params.{name}" for name in ("object", "objects", "rotation", "colors")]
-    return [key for key in keys if not plan.resolved.origin(key).startswith(("default", "task "))]
+    params, plain = plan.config.task_params, resolve_config({"task": plan.config.task}).config.task_params
+    names = ("object", "objects", "rotation", "colors")
+    return [f"task_params.{name}" for name in names if getattr(params, name) != getattr(plain, name)]
 
 
 def _reason_for_numpy(plan: RunPlan) -> str:

@@ -135,7 +135,8 @@ def _is_finite(config: Mapping[str, Any]) -> str:
             wrong = np.flatnonzero(~np.isfinite(rewards))
             demand(not len(wrong), f"is not finite in step {wrong[:1]} of an episode with {policy} actions")
             returns[policy] = float(rewards.sum())
-    return ", ".join(f"{policy} actions {total:.2f}" for policy, total in returns.items())
+    place = "" if config["task"] == TASKS[0] else f" in {config['task']}, because it cannot be computed in {TASKS[0]}"
+    return ", ".join(f"{policy} actions {total:.2f}" for policy, total in returns.items()) + place
 
 
 def _is_batched(config: Mapping[str, Any]) -> None:

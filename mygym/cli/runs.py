@@ -82,15 +82,15 @@ def runs(options: argparse.Namespace) -> None:
         _remove(records, options)
 
 
-_PAIRS = re.compile(r",(?![^\[{]*[\]}])")
-"""A comma between pairs, not in a list or mapping."""
+_PAIRS = re.compile(r",(?=\s*[\w.]*(?:=|$))")
+"""A comma before another pair, not within a list, a mapping or a text."""
 
 
 def parse_where(text: str) -> dict[str, Any]:
     """Return key → value of `KEY=VALUE,KEY=VALUE`; refuse a pair without `=`, or a malformed value."""
     where: dict[str, Any] = {}
     for pair in _PAIRS.split(text) if text else []:
-        key, equals, value = pair.partition("=")
+        key, equals, value = pair.strip().partition("=")
         if not equals or not key:
             raise ConfigError(bad_value("--where", pair, "KEY=VALUE, e.g. algo=sac", "is not a pair"))
         column = SHORT_NAMES.get(key, key)

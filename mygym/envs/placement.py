@@ -32,8 +32,8 @@ PART_SHARE = (0.5, 0.9)
 YAW_CHANGE = (0.5, 1.2)
 """Default range of the yaw by which an object is turned to either side, rad."""
 
-LARGEST_YAW = YAW_RANGE - 0.2
-"""rad: limit of goal yaws to either side, with a margin to the limits of the tool's yaw."""
+YAW_MARGIN = 0.2
+"""rad between goal yaws and the limits of the tool's yaw."""
 
 HAND_RADIUS = 0.05
 """m of room around a goal of the tool."""
@@ -220,7 +220,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             orientation = state.object_orientation[0, bound.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
             change = side * (low + rng.random() * (high - low))
-            goals[slots.yaw, 0] = yaw + (change if abs(yaw + change) < LARGEST_YAW else -change)
+            goals[slots.yaw, 0] = yaw + (change if abs(yaw + change) < YAW_RANGE - YAW_MARGIN else -change)
         if spec is not None:
             positions[subtask.object] = goals[slots.goal].copy()
     return goals

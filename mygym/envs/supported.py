@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from mygym.config import RunConfig
 from mygym.config.schema import ControlParams
-from mygym.envs.placement import LARGEST_YAW, boxes, check_distances
+from mygym.envs.placement import boxes, check_distances
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry import registry
 from mygym.robotics.assets import asset_names, read_asset, read_mapping
+from mygym.robotics.controllers.controller import YAW_RANGE
 from mygym.robotics.fixtures import ArticulatedPart
 from mygym.robotics.inference.base_placement import DIRECTIONS, freedom
 from mygym.robotics.objects import ROOM, ObjectSpec, load_object, object_names, objects_for_hand
@@ -202,7 +203,7 @@ def _check_rotation(task: Task, number: int) -> None:
         )
     low, high = task.rotation
     least = 0.0 if low <= 0.0 <= high else min(abs(low), abs(high))  # an object may turn to either side
-    if (most := LARGEST_YAW + least) <= max(map(abs, lowest_and_highest)):
+    if (most := YAW_RANGE + least) <= max(map(abs, lowest_and_highest)):
         raise ConfigError(bad_value(key, lowest_and_highest, f"above -{most:.2f} and below {most:.2f} rad"))
 
 

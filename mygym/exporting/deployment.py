@@ -142,7 +142,9 @@ class DeployedPolicy:
         if (most := beyond.max()) > FAR:
             joint = int(beyond.argmax())
             where = f"{joint_position[joint]:g}, which is {most:g} rad beyond its limit"
-            raise ValueError(f"joint_position: {self.joints[joint]} is at {where}; are these degrees?")
+            raise ValueError(
+                f"joint_position: {self.joints[joint]} is at {where}; are these degrees, or angles of another turn?"
+            )
         observation = self._observation(joint_position, joint_velocity, arrays)
         for name, values in (observation if isinstance(observation, dict) else {"observation": observation}).items():
             if not np.isfinite(values).all():

@@ -94,7 +94,7 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     declared = parameters(entry.target)
     entry = replace(entry, goal_relabelling="replay_buffer_class" in declared)
     policy = declared.get("policy")
-    if policy and not policy.required and isinstance(policy.default, str | type) and not of_library(policy.declared_by):
+    if policy and not policy.required and isinstance(policy.default, type) and not of_library(policy.declared_by):
         stated = {"policy": policy.default, **stated}
     parent = _nearest_ancestor(entry) if inherit else None
     inherited: dict[str, Any] = {name: getattr(parent, name) for name in FIELDS} if parent else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from mygym.errors import counted
 from mygym.reporting.records import DAMAGED, RUNNING
 from mygym.reporting.run_logs import RECENT, SUCCESS, RunLogs
 from mygym.reporting.statistics import success_interval
+from mygym.training.directory import resume_flag
 from mygym.types import FloatArray
 
 
@@ -212,14 +212,9 @@ def learning_rate_out_of_range(logs: RunLogs) -> Finding | None:
     return Finding(f"learning_rate is {highest:g}: {effect}", "--set algo_params.learning_rate=1e-3")
 
 
-def resuming(logs: RunLogs) -> str:
-    """Return the flag of `train.py` that goes on with a run."""
-    return f"--resume {shlex.quote(str(logs.record.path))}"
-
-
 def too_few_steps(logs: RunLogs) -> Finding | None:
     """The run is shorter than runs that have learned, or its success was still growing at the end."""
-    more = "--steps" if logs.record.status == RUNNING else f"{resuming(logs)} --steps"
+    more = "--steps" if logs.record.status == RUNNING else f"{resume_flag(logs.record.path)} --steps"
     several = logs.task is None or len(logs.task.stage_names) > 1
     known = None
     if logs.setting("strategy") == "standard":
@@ -347,7 +342,9 @@ def ended_with_an_error(logs: RunLogs) -> Finding | None:
     """The run failed, or its result is not readable."""
     if logs.record.status not in ("failed", DAMAGED):
         return None
-    return Finding(f"{logs.record.error} after {logs.steps:,} steps", f"see traceback.txt, then {resuming(logs)}")
+    return Finding(
+        f"{logs.record.error} after {logs.steps:,} steps", f"see traceback.txt, then {resume_flag(logs.record.path)}"
+    )
 
 
 def diverged(logs: RunLogs) -> Finding | None:
@@ -363,7 +360,7 @@ def stopped_early(logs: RunLogs) -> Finding | None:
     if logs.record.status not in ("interrupted", "stopped") or logs.steps >= logs.configured_steps:
         return None
     evidence = f"{logs.record.status} after {logs.steps:,} of {logs.configured_steps:,} steps"
-    return Finding(evidence, resuming(logs))
+    return Finding(evidence, resume_flag(logs.record.path))
 
 
 def reward_never_changes(logs: RunLogs) -> Finding | None:

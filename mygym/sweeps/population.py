@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -34,6 +33,7 @@ from mygym.sweeps.settings import FAST, PopulationSettings, Sweep
 from mygym.sweeps.space import LISTS, Parameter
 from mygym.sweeps.storage import SeedRun
 from mygym.training import files
+from mygym.training.directory import resume_flag
 from mygym.training.run_state import branch, changeable
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _train(population: Population, executor: Executor, memory: int) -> None:
     imports = sweep.base.get("imports", ())
     left = [run for each in members if not (run := each.run(folder)).has_ended(steps)]
     jobs = [run.job(imports, memory, steps) for run in left]
-    executors.execute(executor, jobs, lambda index: None, f"mygym sweep --resume {shlex.quote(str(folder))}")
+    executors.execute(executor, jobs, lambda index: None, f"mygym sweep {resume_flag(folder)}")
     for index, each in enumerate(members):
         run = each.run(folder)
         outcome = (run.outcome(sweep.objectives) if run.has_ended(steps) else None) or run.failure()

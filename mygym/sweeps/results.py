@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import statistics
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from mygym.sweeps import population, storage
 from mygym.sweeps.settings import Sweep
 from mygym.sweeps.space import check_optuna, quiet
 from mygym.training import files
+from mygym.training.directory import resume_flag
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -220,7 +220,7 @@ def read_state(folder: Path) -> tuple[list[str], bool]:
         for trial in running:
             lines += [f"trial {trial.number}: {line}" for line in _runs(storage.trial_folder(folder, trial.number))]
     if not executing and len(done) < sweep.trials:
-        lines.append(f"no process executes this sweep; go on with: mygym sweep --resume {shlex.quote(str(folder))}")
+        lines.append(f"no process executes this sweep; go on with: mygym sweep {resume_flag(folder)}")
     return lines, executing
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -142,7 +141,7 @@ class Search:
             InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
         """
         with executors.interruptible(
-            self.executor, self._handles, f"mygym sweep --resume {shlex.quote(str(self.folder))}"
+            self.executor, self._handles, f"mygym sweep {directory.resume_flag(self.folder)}"
         ) as stop:
             for frozen in self.study.get_trials(deepcopy=False):
                 if not frozen.state.is_finished():  # a killed process has left it
@@ -448,7 +447,7 @@ def train_on(folder: Path, count: int, steps: int, executor: Executor, notify: C
             status = (run.outcome(sweep.objectives) or run.failure()).status
             notify(f"trial {trial.number}, seed {run.seed}: {status} at {steps:,} steps")
 
-        again = f"mygym sweep --resume {shlex.quote(str(folder))} --train-on {count} --steps {steps}"
+        again = f"mygym sweep {directory.resume_flag(folder)} --train-on {count} --steps {steps}"
         executors.execute(executor, [run.job(imports, memory, steps) for _, run in waiting], note, again)
         return _report(folder, sweep, trials, steps)
 

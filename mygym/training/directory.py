@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,11 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
         why = f"cannot be written ({error.strerror or error})"
         raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
     raise ConfigError(bad_value("logdir", str(folder), "a folder with fewer runs of one seed", "is full"))
+
+
+def resume_flag(path: str | Path) -> str:
+    """Return the flag that goes on with a run or a sweep, for messages with commands."""
+    return f"--resume {shlex.quote(str(path))}"
 
 
 def saved_config(run: Path) -> dict[str, Any]:

@@ -344,8 +344,8 @@ def overridden(plan: RunPlan, model: Any) -> list[tuple[str, Any, Any]]:
         (name, value, used)
         for name, value in plan.config.algo_params.items()
         if name in known and of_library(known[name].declared_by)
-        if type(used := getattr(model, name, None)) is type(value) and isinstance(used, bool | int | float | str)
-        if used != value
+        if isinstance(used := getattr(model, name, None), bool | int | float | str) and used != value
+        if isinstance(value, type(used)) or {type(used), type(value)} == {int, float}
     ]
 
 

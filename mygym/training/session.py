@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import shlex
 import threading
 import time
 import traceback
@@ -181,7 +180,7 @@ def resume_run(
         raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
     checkpoint = Checkpoints(run, keep=1).newest(notify)
     trained_with = _config_at(checkpoint) if checkpoint else before.values()
-    resolved = _changed(saved, changes, checkpoint)
+    resolved = _changed(saved, before, changes, checkpoint)
     steps = resolved.config.steps
     _refuse_changes(trained_with, resolved.values())
     if resolved.config.logdir != before.config.logdir:
@@ -226,12 +225,13 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
     raise RunError(f"{checkpoint.path}: is not the checkpoint of a run: {why}")
 
 
-def _changed(saved: Mapping[str, Any], changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
+def _changed(
+    saved: Mapping[str, Any], before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None
+) -> Resolved:
     """Return a run's config with `changes`; a replay buffer with the size of the run's steps grows with the steps.
 
     What the file `saved` lacks, because its class decides it and no config can name it, keeps this origin.
     """
-    before = resolve_config(saved)
     values = before.values()
     try:
         resolved = resolve_config(saved, changes)
@@ -538,9 +538,10 @@ class Session:
         """Save the current policy and return the error; its message has the command that resumes the run."""
         self.result.status = "interrupted"
         steps = self.result.steps
-        run = shlex.quote(str(self.path)) + "".join(f" --import {module}" for module in self.resolved.config.imports)
+        flags = directory.resume_flag(self.path)
+        flags += "".join(f" --import {module}" for module in self.resolved.config.imports)
         interruption: MygymError = InterruptedRunError(
-            f"interrupted after {steps:,} steps; go on with: python train.py --resume {run}"
+            f"interrupted after {steps:,} steps; go on with: python train.py {flags}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
             self._log_last_interval()

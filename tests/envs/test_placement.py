@@ -302,8 +302,8 @@ def test_goals_follow_from_the_generator(cached_env: Any) -> None:
     ("subtask", "task_params", "words"),
     [
         ({"stages": "AGMDW", "to": [0, 1]}, {}, ["task.0.to: [0.0, 1.0]", "no effect", "rotate"]),
-        ({"stages": "AGR", "to": [0.5, 1.4]}, {}, ["task.0.to: [0.5, 1.4]", "below 1.37"]),
-        ({"stages": "AGR", "to": [-1.6, -0.5]}, {"rotation": [0.1, 0.2]}, ["above -1.47"]),
+        ({"stages": "AGR", "to": [0.5, 1.6]}, {}, ["task.0.to: [0.5, 1.6]", "below 1.57"]),
+        ({"stages": "AGR", "to": [-1.7, -0.5]}, {"rotation": [0.1, 0.2]}, ["above -1.67"]),
     ],
 )
 def test_rotations_that_no_episode_can_have_are_refused(

@@ -82,13 +82,14 @@ def test_the_search_stops_at_a_run(tmp_path: Path) -> None:
         ("status=done,success=1.0", 2),
         ("algo=sac,seed=7", 0),
         ("algo_params.net_arch=[64, 64],algo=sac", 1),
-        ("algo_params.noise={std: 0.1, kind: normal},algo_params.net_arch=[64,64]", 1),
+        ("algo_params.noise={std: 0.1, of: [[1, 2], [3]]}, algo_params.net_arch=[64,64]", 1),
+        ('algo_params.text="x, y",algo=sac', 1),
     ],
 )
 def test_where(where: str, expected: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in (0, 1):
         make_run(tmp_path, float(seed), seed, algo="ppo")
-    params = {"gamma": 0.9, "net_arch": [64, 64], "noise": {"std": 0.1, "kind": "normal"}}
+    params = {"gamma": 0.9, "net_arch": [64, 64], "noise": {"std": 0.1, "of": [[1, 2], [3]]}, "text": "x, y"}
     make_run(tmp_path, 1.0, algo="sac", algo_params=params)
     assert mygym_runs(str(tmp_path), "--where", where, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)) == expected

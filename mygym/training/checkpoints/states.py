@@ -6,14 +6,17 @@ a third-party state can set numbers and names, but cannot execute code.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import enum
 import inspect
+import io
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -145,7 +148,8 @@ EXCLUDED = frozenset(
 )
 """Attributes of any SB3 algorithm that are saved elsewhere, or belong to the process.
 
-A class adds its own in `_not_in_checkpoints`: another class may use the same name for its state.
+A class, also of a network, a buffer or a wrapper, adds its own in `_not_in_checkpoints`: another class may use the same
+name for its state.
 """
 
 _OF_MODULE = frozenset({*vars(torch.nn.Module()), "action_dist"})
@@ -189,7 +193,10 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
     """Return the state of any SB3 algorithm: every attribute that is plain data or has a state."""
     state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), **_held(_unnamed_attributes(model))}
     state["policy"] = {name: of_tree for name, value in vars(model.policy).items() if (of_tree := tree_state(value))}
-    state["parts"] = {name: _held(attributes) for name, (_, attributes) in _parts(model).items()}
+    state["parts"] = {
+        name: {**_held(attributes), "size": getattr(part, "buffer_size", 0)}
+        for name, (part, attributes) in _parts(model).items()
+    }
     if model.action_space is not None:  # off-policy warm-up draws from it
         state["action_space"] = copy.deepcopy(model.action_space.np_random.bit_generator.state)
     state["exploration"] = [
@@ -201,13 +208,14 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
 def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None:
     """Restore a state of `algorithm_state`; raise `ValueError` if it belongs to another algorithm."""
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
-    _load_held(model, state, _excluded(model))
+    _load_held(model, state, EXCLUDED, model.device)
     for name, value in state.get("policy", {}).items():
         load_tree_state(model.policy, name, value)
     parts = _parts(model)
     for name, held in state.get("parts", {}).items():
         part = parts[name][0]
-        _load_held(part, held, _OF_MODULE if isinstance(part, torch.nn.Module) else _OF_BUFFER)
+        if held["size"] == getattr(part, "buffer_size", 0):  # the buffer of an extended run may be larger
+            _load_held(part, held, _OF_MODULE if isinstance(part, torch.nn.Module) else _OF_BUFFER, model.device)
     if "action_space" in state:
         model.action_space.np_random.bit_generator.state = copy.deepcopy(state["action_space"])
     for noise, value in zip(_gsde_distributions(model), state["exploration"], strict=True):
@@ -218,7 +226,7 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
 def unsaved(model: BaseAlgorithm) -> list[str]:
     """Return the attributes of `model` and its parts that may change in training and that no checkpoint can hold."""
     owners = {"": (model, _unnamed_attributes(model)), **_parts(model)}
-    owners |= {type(wrapper).__name__: (wrapper, held) for wrapper, held in _wrappers(model.get_env())}
+    owners |= {type(wrapper).__name__: (wrapper, attributes) for wrapper, attributes in _wrappers(model.get_env())}
     return [
         f"{owner}.{name}".removeprefix(".")
         for owner, (_, attributes) in owners.items()
@@ -227,58 +235,95 @@ def unsaved(model: BaseAlgorithm) -> list[str]:
     ]
 
 
-def _held(attributes: Iterable[tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+def _held(attributes: Attributes) -> dict[str, dict[str, Any]]:
     """Return copies of the attributes that are plain data, and the states of those that have one."""
     held: dict[str, dict[str, Any]] = {"attributes": {}, "objects": {}}
     for name, value in attributes:
         if can_be_saved(value):
-            held["attributes"][name] = copy.deepcopy(value)
+            with contextlib.suppress(RuntimeError):  # a tensor with a graph is a result, which is computed again
+                held["attributes"][name] = copy.deepcopy(value)
         elif (of_object := object_state(value)) is not None:
             held["objects"][name] = copy.deepcopy(of_object)
     return held
 
 
-def _load_held(owner: Any, held: Mapping[str, Any], excluded: Collection[str]) -> None:
-    """Restore a result of `_held`; raise `ValueError` if it has an attribute of `excluded`, or a method or property."""
+def _load_held(owner: Any, held: Mapping[str, Any], base: Collection[str], device: Any = "cpu") -> None:
+    """Restore a result of `_held`.
+
+    Raises:
+        ValueError: It has an attribute that `_attributes` leaves out, or the state of an object that is not made yet.
+    """
+    excluded = _excluded(owner, base)
     for name, value in held["attributes"].items():
         if name in excluded or _is_code(owner, name):
             raise ValueError(f"{name} is not an attribute of a {type(owner).__name__} that checkpoints hold")
-        setattr(owner, name, restored(getattr(owner, name, None), copy.deepcopy(value)))
+        value = restored(getattr(owner, name, None), copy.deepcopy(value))
+        setattr(owner, name, value.to(device) if isinstance(value, torch.Tensor) else value)
     for name, value in held["objects"].items():
-        target = getattr(owner, name)
+        target = getattr(owner, name, None)
+        if target is None:
+            target = _made(value)
+        if target is None:
+            raise ValueError(f"{name} of {type(owner).__name__} is made during training: make it in the constructor")
         if serialization.is_tree(target):
             load_tree_state(owner, name, value)
             continue
         is_single_noise = isinstance(target, ActionNoise) and not isinstance(target, VectorizedActionNoise)
         if is_single_noise and isinstance(value, list):
             target = VectorizedActionNoise(target, len(value))  # as `learn` builds it
+        if target is not getattr(owner, name, None):
             setattr(owner, name, target)
         load_object_state(target, value)
 
 
+def _made(state: Any) -> Any:
+    """Return a new object for a state of statistics or of a numpy generator; None for another state."""
+    if isinstance(state, Mapping) and state.keys() == vars(RunningMeanStd()).keys():
+        return RunningMeanStd()
+    if isinstance(state, Mapping) and "bit_generator" in state:
+        return np.random.Generator(getattr(np.random, state["bit_generator"])())
+    return None
+
+
+def _attributes(owner: Any, base: Collection[str]) -> Attributes:
+    """Return the attributes that checkpoints may hold: not those of `base`, of `_not_in_checkpoints`, or of code."""
+    excluded = _excluded(owner, base)
+    return [
+        (name, value)
+        for name, value in vars(owner).items()
+        if name not in excluded and not _is_code(owner, name) and not isinstance(value, _NO_STATE)
+    ]
+
+
+_NO_STATE = (BaseAlgorithm, VecEnv, gymnasium.Env, io.IOBase)
+"""Classes of attributes that are saved elsewhere, or belong to the process."""
+
+
 def _unnamed_attributes(model: BaseAlgorithm) -> Attributes:
     """Return the attributes that are neither excluded nor part of `get_parameters`."""
-    networks = set(map(id, model.policy.modules()))
-    elsewhere = _excluded(model).union(model._get_torch_save_params()[0])
-    return [(name, value) for name, value in vars(model).items() if name not in elsewhere and id(value) not in networks]
+    networks, named = set(map(id, model.policy.modules())), set(model._get_torch_save_params()[0])
+    return [
+        (name, value) for name, value in _attributes(model, EXCLUDED) if name not in named and id(value) not in networks
+    ]
 
 
 def _parts(model: BaseAlgorithm) -> dict[str, tuple[Any, Attributes]]:
     """Return name → networks and buffers of a user's classes, with the attributes that are saved nowhere else."""
     parts: dict[str, tuple[Any, Attributes]] = {}
     saved = {id(recursive_getattr(model, name)) for name in model._get_torch_save_params()[0]}  # its optimisers
+    saved |= set(map(id, model.policy.modules()))
     seen = set[torch.nn.Module]()
     for root, network in vars(model).items():
         for name, part in network.named_modules(seen, root) if isinstance(network, torch.nn.Module) else ():
-            own = (
-                (key, value) for key, value in vars(part).items() if key not in _OF_MODULE and id(value) not in saved
-            )
-            parts[name] = part, [(key, value) for key, value in own if not serialization.is_tree(value)]
+            if not of_library(type(part)):
+                own = _attributes(part, _OF_MODULE)
+                parts[name] = part, [each for each in own if not serialization.is_tree(each[1])]
     for name in ("replay_buffer", "rollout_buffer"):
-        if (buffer := getattr(model, name, None)) is not None:
-            own = ((key, value) for key, value in vars(buffer).items() if key not in _OF_BUFFER)
-            parts[name] = buffer, [(key, value) for key, value in own if not _has_rows(value, buffer.buffer_size)]
-    return {name: part for name, part in parts.items() if not of_library(type(part[0]))}
+        buffer = getattr(model, name, None)
+        if buffer is not None and not of_library(type(buffer)):
+            own = _attributes(buffer, _OF_BUFFER)
+            parts[name] = buffer, [each for each in own if not _has_rows(each[1], buffer.buffer_size)]
+    return {name: (part, [each for each in own if id(each[1]) not in saved]) for name, (part, own) in parts.items()}
 
 
 def _has_rows(value: Any, count: int) -> bool:
@@ -290,29 +335,32 @@ def _has_rows(value: Any, count: int) -> bool:
 def _wrappers(env: Any) -> Iterator[tuple[VecEnvWrapper, Attributes]]:
     """Yield the wrappers of environments, the outermost first, with the attributes that are saved nowhere else."""
     while isinstance(env, VecEnvWrapper):
-        names: Collection[str] = () if of_library(type(env)) else vars(env).keys() - _OF_WRAPPER
+        own = [] if of_library(type(env)) else _attributes(env, _OF_WRAPPER)
         if isinstance(env, VecNormalize) and env.norm_reward:
-            names = {*names, "ret_rms", "returns"}
-        yield env, [(name, value) for name, value in vars(env).items() if name in names]
+            own = [*own, ("ret_rms", env.ret_rms), ("returns", env.returns)]
+        yield env, own
         env = env.venv
 
 
-def _excluded(model: BaseAlgorithm) -> frozenset[str]:
-    """Return `EXCLUDED` with the attributes that the classes of `model` add."""
-    return EXCLUDED.union(*(vars(cls).get("_not_in_checkpoints", ()) for cls in type(model).__mro__))
+def _excluded(owner: Any, base: Collection[str]) -> frozenset[str]:
+    """Return `base` with the attributes that the classes of `owner` leave out of checkpoints."""
+    return frozenset(base).union(*(vars(cls).get("_not_in_checkpoints", ()) for cls in type(owner).__mro__))
 
 
-def _is_code(model: BaseAlgorithm, name: str) -> bool:
-    """Return whether a class of `model` has a method or property of this name, and no default value."""
-    return hasattr(inspect.getattr_static(type(model), name, None), "__get__")
+def _is_code(owner: Any, name: str) -> bool:
+    """Return whether a class of `owner` has a method or property of this name, and no default value."""
+    return hasattr(inspect.getattr_static(type(owner), name, None), "__get__")
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: Any, seen: tuple[int, ...] = ()) -> bool:
     """Return whether training leaves `value` unchanged: classes, functions, schedules, spaces, enum members."""
+    if id(value) in seen:  # of a mapping that holds itself
+        return True
+    seen = (*seen, id(value))
     if isinstance(value, Mapping):
-        return all(_is_constant(item) for item in value.values())
+        return all(_is_constant(item, seen) for item in value.values())
     if isinstance(value, list | tuple):
-        return all(_is_constant(item) for item in value)
+        return all(_is_constant(item, seen) for item in value)
     return callable(value) or isinstance(value, spaces.Space | torch.device | enum.Enum) or can_be_saved(value)
 
 

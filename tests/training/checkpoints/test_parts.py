@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +42,28 @@ class Prioritized(DictReplayBuffer):
 
 
 class Counting(CombinedExtractor):
-    """Features that grow with the number of calls, and that running statistics scale."""
+    """Features that grow with the number of calls, that running statistics scale, and that are kept."""
+
+    statistics: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.calls, self.statistics = 0, RunningMeanStd(shape=())
+        self.calls, self.last = 0, torch.zeros(1)
+        self.layer = torch.nn.Linear(self.features_dim, self.features_dim)
+        self.itself: dict[str, Any] = {}
+        self.itself["me"] = self.itself
+
+    @functools.cached_property
+    def scale(self) -> float:
+        return 1.5
 
     def forward(self, observations: Any) -> torch.Tensor:
-        features = super().forward(observations)
+        if self.statistics is None:
+            self.statistics = RunningMeanStd(shape=())
+        features = self.last = self.layer(super().forward(observations))
         self.calls += 1
         self.statistics.update(features.detach().numpy().ravel())
-        return features * (1 + 0.001 * self.calls) / float(np.sqrt(self.statistics.var))
+        return self.scale * features * (1 + 0.001 * self.calls) / float(np.sqrt(self.statistics.var))
 
 
 class Fading(MultiInputPolicy):
@@ -66,6 +79,7 @@ class Fading(MultiInputPolicy):
 class Patient(SAC):
     def __init__(self, policy: Any, env: Any, **kwargs: Any) -> None:
         super().__init__(Fading, env, **{**kwargs, "replay_buffer_class": Prioritized})
+        self.replay_buffer.algorithm = self.policy.algorithm = self
 
 
 class Scaling(DictRolloutBuffer):
@@ -104,9 +118,14 @@ class Surprise(torch.nn.Module):
 
 
 class Growing(VecEnvWrapper):
-    """Rewards that grow with each step."""
+    """Rewards that grow with each step, and an environment and a time that belong to the process."""
 
     factor = 1.0
+    _not_in_checkpoints = ("begun",)
+
+    def __init__(self, env: VecEnv) -> None:
+        super().__init__(env)
+        self.inner, self.begun = env.unwrapped, {time.monotonic()}
 
     def reset(self) -> Any:
         return self.venv.reset()
@@ -143,6 +162,14 @@ def test_plain_attributes_of_networks_buffers_and_wrappers_are_in_checkpoints(
     assert mygym.train(resume=run).steps == reference.steps
     assert differences(reference.path, run) == []
     assert "checkpoints do not hold" not in capsys.readouterr().err
+
+
+def test_the_larger_buffer_of_an_extended_run_begins_with_what_its_constructor_makes(tmp_path: Path) -> None:
+    register_features_extractor("counting")(Counting)
+    register_algorithm("own_parts", policy="MultiInputPolicy")(Patient)
+    settings = config("sac", tmp_path, steps=160)
+    run = stopped({**settings, "algo": "own_parts"}, step=150)
+    assert mygym.train({"steps": 200}, resume=run).steps == 200
 
 
 class Remembering(CombinedExtractor):
