@@ -23,7 +23,6 @@ from mygym.errors import ConfigError, bad_value, print_note
 from mygym.exporting.export import export
 from mygym.planning.derived import rollout_steps
 from mygym.planning.plan import Config, RunPlan, plan_of
-from mygym.planning.resolve import resolve_config
 from mygym.registry import implemented_combos, registry
 from mygym.registry.entries import HAS_BULLET
 from mygym.reporting.records import find_runs
@@ -274,9 +273,9 @@ def _unused_objects(plan: RunPlan) -> list[str]:
     """Return the keys about objects with other values than the task's, where no task of the run has an object."""
     if any(find_task(variant.config.task).roles for variant in plan.variants):
         return []
-    params, plain = plan.config.task_params, resolve_config({"task": plan.config.task}).config.task_params
-    names = ("object", "objects", "rotation", "colors")
-    return [f"task_params.{name}" for name in names if getattr(params, name) != getattr(plain, name)]
+    params, task = plan.config.task_params.model_dump(), find_task(plan.config.task)
+    plain = {"object": task.subtasks[0].object, "objects": {}, "rotation": task.rotation, "colors": {}}
+    return [f"task_params.{name}" for name, value in plain.items() if params[name] not in (None, value)]
 
 
 def _reason_for_numpy(plan: RunPlan) -> str:

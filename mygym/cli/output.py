@@ -28,7 +28,10 @@ def print_json(content: Any) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
-    """Print rows with the same keys as a table in the width of the terminal; the widest columns wrap, `name` last."""
+    """Print rows with the same keys as a table in the width of the terminal.
+
+    The widest columns wrap first, and `name` last and between words alone.
+    """
     titles = list(rows[0]) if rows else [""]
     texts = [[cell if isinstance(cell, str) else json.dumps(cell) for cell in row.values()] for row in rows]
     widths = [
@@ -40,7 +43,12 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     of_titles = [max(map(len, title.split()), default=1) for title in titles]
     of_cells = [max((len(word) for cell in column for word in cell.split()), default=1) for column in cells]
     # Lines break between words as long as possible, then within the words of titles, and last within those of cells.
-    for least, whole in ((list(map(max, of_titles, of_cells)), "name"), (of_cells, "name"), (of_cells, ""), (ones, "")):
+    for least, whole in (
+        (list(map(max, of_titles, of_cells)), "name"),
+        (of_cells, "name"),
+        (of_cells, ""),
+        (ones, "name"),
+    ):
         while sum(widths) > space:
             wrapped = [column for column, key in enumerate(titles) if key != whole and widths[column] > least[column]]
             if not wrapped:

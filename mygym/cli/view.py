@@ -294,7 +294,7 @@ def view(options: argparse.Namespace) -> None:
         from mygym.engines.rendering.viewer import has_display
 
         if not has_display():
-            raise ConfigError("--image: there is no display; --image FILE.png writes the picture to a file")
+            raise ConfigError("--image is needed without a display; --image FILE.png writes the picture to a file")
     else:
         check_output(image, "--image", (".png",), options.force)
     if robot := options.name if options.kind == "robot" else options.robot:

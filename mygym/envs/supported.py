@@ -144,7 +144,7 @@ def _obstacle(robot: RobotSpec, task: Task) -> str:
 def lack(robot: RobotSpec, task: Task) -> str:
     """Return the need of a task for arms and grippers that a robot does not meet; empty if it meets all."""
     if task.arms > len(robot.arms):
-        return f"has {len(robot.arms)} arm, and {task.name} needs {task.arms} (key `second_arm` of the robot's file)"
+        return f"has {len(robot.arms)} arm, and {task.name} needs {task.arms}"
     if task.needs_gripper and any(arm.gripper is None for arm in robot.arms[: task.arms]):
         return f"has no gripper, which {task.name} needs"
     return ""

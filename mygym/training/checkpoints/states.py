@@ -257,8 +257,10 @@ def _load_held(owner: Any, held: Mapping[str, Any], base: Collection[str], devic
     for name, value in held["attributes"].items():
         if name in excluded or _is_code(owner, name):
             raise ValueError(f"{name} is not an attribute of a {type(owner).__name__} that checkpoints hold")
-        value = restored(getattr(owner, name, None), copy.deepcopy(value))
-        setattr(owner, name, value.to(device) if isinstance(value, torch.Tensor) else value)
+        present, value = getattr(owner, name, None), copy.deepcopy(value)
+        if isinstance(value, torch.Tensor) and present is None:
+            value = value.to(device)
+        setattr(owner, name, restored(present, value))
     for name, value in held["objects"].items():
         target = getattr(owner, name, None)
         if target is None:
@@ -280,9 +282,9 @@ def _made(state: Any) -> Any:
     """Return a new object for a state of statistics or of a numpy generator; None for another state."""
     if isinstance(state, Mapping) and state.keys() == vars(RunningMeanStd()).keys():
         return RunningMeanStd()
-    if isinstance(state, Mapping) and "bit_generator" in state:
-        return np.random.Generator(getattr(np.random, state["bit_generator"])())
-    return None
+    kind = getattr(np.random, str(state.get("bit_generator")), None) if isinstance(state, Mapping) else None
+    is_known = isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)
+    return np.random.Generator(kind()) if is_known and kind is not None else None
 
 
 def _attributes(owner: Any, base: Collection[str]) -> Attributes:
