@@ -115,7 +115,10 @@ def reward_checks(name: str) -> Iterator[Check]:
 
 
 def _config_for(reward: str) -> dict[str, Any]:
-    """Return the config of the first of `TASKS` in which a reward can be computed; if there is none, of the first."""
+    """Return the config of the first of `TASKS` in which a reward can be computed; if there is none, of the first.
+
+    Each other is tried because a mistake and a task that lacks a part raise the same errors; the check names the task.
+    """
     configs = [{"task": task, "reward": reward} for task in TASKS]
     for config in configs:
         with contextlib.suppress(Exception), api.make_env(config) as env:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,12 @@ def read_config(path: str | Path, flags: Mapping[str, Any]) -> dict[str, Any]:
         return content
     conversion, _ = within_reach(conversion, flags)
     print_message(
-        "\n".join([f"{path} is converted (mygym import {path} -o NEW.yaml writes the result):", *conversion.notes])
+        "\n".join(
+            [
+                f"{path} is converted (mygym import {shlex.quote(str(path))} -o NEW.yaml writes the result):",
+                *conversion.notes,
+            ]
+        )
     )
     return conversion.config
 

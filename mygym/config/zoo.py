@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def _entry(
         allowed = ", ".join(usable) or f"any of {IDS}, although the file has no entry for them"
         raise ConfigError(
             "is a file of RL Zoo, not a config: it has an entry for each environment; "
-            f"allowed: mygym import {path} --env ENV -o new.yaml, with ENV {allowed}"
+            f"allowed: mygym import {shlex.quote(str(path))} --env ENV -o new.yaml, with ENV {allowed}"
         )
     if not FOREIGN.fullmatch(env_id) and not MYGYM.fullmatch(env_id):
         raise ConfigError(bad_value("--env", env_id, usable or IDS, "has no task here"))

@@ -53,7 +53,7 @@ GPU_BYTES = 16_000
 """The same on a GPU: the largest use of a process with 16,384 environments with a box, its fixed memory included."""
 
 ROUNDING = 1e-6
-"""m: largest height of a table whose top is at 0."""
+"""m: height up to which the top of a table counts as 0."""
 
 FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""

@@ -184,10 +184,11 @@ def test_a_refused_measurement_stops_the_arm_and_not_the_node(
 )
 def test_measurements_of_a_wrong_form_are_refused(change: dict[str, Any], words: str, exported: Export) -> None:
     policy = DeployedPolicy(exported.path)
-    measured = {"joint_position": policy.home, "joint_velocity": np.zeros(7), "arrays": {"desired_goal": np.zeros(3)}}
-    policy.act(**measured)  # type: ignore[arg-type]
+    measured: dict[str, Any] = {"joint_position": policy.home, "joint_velocity": np.zeros(7)}
+    measured["arrays"] = {"desired_goal": np.zeros(3)}
+    policy.act(**measured)
     with pytest.raises(ValueError, match=words):
-        policy.act(**{**measured, **change})  # type: ignore[arg-type]
+        policy.act(**{**measured, **change})
 
 
 def test_observations_and_commands_are_those_of_the_environment(exported: Export) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -383,7 +384,8 @@ def network_of(run: str | Path) -> dict[str, Any]:
         why = "needs all its networks, because observations select them"
     elif mixture is not None:
         why, path = "has no selected path", _selected_path(folder, file)
-        allowed += f"; or the file of: mygym search {folder} --out {folder}/NAME.safetensors"
+        quoted = shlex.quote(str(folder))
+        allowed += f"; or the file of: mygym search {quoted} --out {quoted}/NAME.safetensors"
     if mixture is None or not path:
         raise ConfigError(bad_value("network_of", str(run), allowed, why))
     values = read_config(folder)

@@ -6,7 +6,6 @@ a third-party state can set numbers and names, but cannot execute code.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import enum
 import inspect
@@ -240,8 +239,7 @@ def _held(attributes: Attributes) -> dict[str, dict[str, Any]]:
     held: dict[str, dict[str, Any]] = {"attributes": {}, "objects": {}}
     for name, value in attributes:
         if can_be_saved(value):
-            with contextlib.suppress(RuntimeError):  # a tensor with a graph is a result, which is computed again
-                held["attributes"][name] = copy.deepcopy(value)
+            held["attributes"][name] = copy.deepcopy(value)
         elif (of_object := object_state(value)) is not None:
             held["objects"][name] = copy.deepcopy(of_object)
     return held
@@ -294,7 +292,15 @@ def _attributes(owner: Any, base: Collection[str]) -> Attributes:
         (name, value)
         for name, value in vars(owner).items()
         if name not in excluded and not _is_code(owner, name) and not isinstance(value, _NO_STATE)
+        if not _is_result(value)
     ]
+
+
+def _is_result(value: Any) -> bool:
+    """Return whether a value has a tensor with a graph: a network has computed it, and does so again."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_result, value))
+    return isinstance(value, torch.Tensor) and value.grad_fn is not None
 
 
 _NO_STATE = (BaseAlgorithm, VecEnv, gymnasium.Env, io.IOBase)

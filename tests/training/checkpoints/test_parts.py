@@ -141,17 +141,11 @@ class Wrapping(Strategy):
         return Growing(VecNormalize(env, norm_obs=False))
 
 
-@pytest.mark.parametrize(
-    ("cls", "params"),
-    [
-        (Patient, {"policy_kwargs": {"features_extractor_class": "counting"}}),
-        (Curious, {"policy_kwargs": {"features_extractor_class": "counting"}}),
-    ],
-    ids=["buffer, policy and features", "roll-outs and another network"],
-)
+@pytest.mark.parametrize("cls", [Patient, Curious])
 def test_plain_attributes_of_networks_buffers_and_wrappers_are_in_checkpoints(
-    cls: Any, params: dict[str, Any], tmp_path: Path, capsys: Any
+    cls: Any, tmp_path: Path, capsys: Any
 ) -> None:
+    params = {"policy_kwargs": {"features_extractor_class": "counting"}}
     register_features_extractor("counting")(Counting)
     register_algorithm("own_parts", policy="MultiInputPolicy")(cls)
     register_strategy("wrapping")(Wrapping)
