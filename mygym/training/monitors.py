@@ -144,6 +144,9 @@ class TrackerCallback(RolloutCallback, KVWriter):
         """Log figures at an env step."""
         raise NotImplementedError
 
+    def close(self) -> None:
+        """End the tracker's run, where a tracker has to; SB3's logger calls this after training."""
+
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
         """Log the numbers among the values of SB3's logger."""
         numbers = {

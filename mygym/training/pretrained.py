@@ -86,7 +86,8 @@ def _load_weights(model: Any, tensors: Mapping[str, torch.Tensor], chosen: set[s
             why = f"has no tensor {name} {wanted}: it belongs to another algorithm or network"
             raise ConfigError(bad_value(f"{KEY}.path", str(path), "a policy with the same networks", why))
         if (shape := list(tensors[name].shape)) != wanted:
-            why = f"has {name} {shape}, and this run {wanted}: other observations, actions or net_arch"
+            differs = "strategy_params" if _adapter(name) else "observations, actions or net_arch"
+            why = f"has {name} {shape}, and this run {wanted}: other {differs}"
             remedy = "a policy with the same networks; runs with spaces: shared have the same for all tasks"
             raise ConfigError(bad_value(f"{KEY}.path", str(path), remedy, why))
     for name in sorted(chosen - current.keys()):

@@ -130,6 +130,13 @@ def test_adapters_train_the_added_parameters_alone(
     assert sum(value.numel() for value in added.values()) == sum(adapter.count(*shape) for shape in shapes)
 
 
+def test_an_adapter_of_another_size_is_refused_by_its_setting(tmp_path: Path) -> None:
+    source = mygym.train(config("ppo", tmp_path / "source", steps=40, strategy="lora", strategy_params={"rank": 2}))
+    settings = {"strategy": "lora", "strategy_params": {"rank": 3}, "pretrained": str(source.path)}
+    with pytest.raises(ConfigError, match=r"has .*lora_a \[2, .*\], and this run \[3, .*\]: other strategy_params"):
+        mygym.train(config("ppo", tmp_path / "run", **settings))
+
+
 @pytest.mark.parametrize("strategy", ADAPTERS)
 def test_the_layers_of_adapters(strategy: str) -> None:
     layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)

@@ -319,9 +319,6 @@ class Tracker(TrackerCallback):
     def log(self, figures: Mapping[str, float], step: int) -> None:
         self.steps.append(step)
 
-    def close(self) -> None:
-        pass
-
 
 def test_phases_log_and_name_the_directory_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     register_strategy("in_two_phases")(InTwoPhases)
