@@ -232,9 +232,7 @@ def example(name: str) -> dict[str, Any]:
     for config in map(with_robot, configs):
         with api.make_env(config) as env:
             env.reset(seed=0)
-            context = copied(
-                EpisodeContext(env.task, env.progress, env.world.state, env.goals, np.array([env.elapsed_steps]))
-            )
+            context = copied(env.context)
         if np.asarray(find_component(name).function(context)).shape[-1] > 0:
             return config
     raise CheckFailed("has no numbers in any built-in task")

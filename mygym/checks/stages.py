@@ -46,11 +46,7 @@ def expert_episode(config: Mapping[str, Any]) -> Episode:
     with api.make_env(config) as env:
 
         def act(step: int) -> NDArray[np.float32]:
-            contexts.append(
-                copied(
-                    EpisodeContext(env.task, env.progress, env.world.state, env.goals, np.array([env.elapsed_steps]))
-                )
-            )
+            contexts.append(copied(env.context))
             stages.append(int(env.progress.stage[0]))
             return env.expert_action()
 

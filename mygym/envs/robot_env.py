@@ -34,6 +34,7 @@ from mygym.envs.starts import DrawnStarts
 from mygym.envs.task_world import TaskWorld, apply_task_params, make_task_world
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks import goals
+from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import MAIN_CAMERA
 from mygym.tasks.rewards import find_reward
@@ -411,6 +412,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     def observation_spec(self) -> ObservationSpec:
         """Contents and layout of the observations."""
         return self.builder.spec
+
+    @property
+    def context(self) -> EpisodeContext:
+        """Input of observation components and rewards; the arrays are those of the environment."""
+        return self._episodes.context
 
     @property
     def progress(self) -> Progress:

@@ -226,7 +226,6 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_learning(execute: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "EPISODES", 1)
     monkeypatch.setattr(stages, "EPISODES", 2)
     outputs = execute("05_learning.ipynb")
     text = printed(outputs)
