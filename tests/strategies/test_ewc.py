@@ -124,14 +124,14 @@ def test_an_arm_is_remembered_while_another_is_learned(tmp_path: Path) -> None:
             "algo": "ppo",
             "control": "joint_delta",
             "spaces": "own",
-            "steps": 40_000,
+            "steps": 80_000,
             "stop_at_success": None,
             "strategy": "ewc",
             "strategy_params": {"tasks": [{"task": "reach"}, {"task": "reach", "robot": "kuka"}], "weight": weight},
-            "eval": {"every": 20_000, "final_episodes": 60},
+            "eval": {"every": 40_000, "final_episodes": 60},
             "video": {"episodes": 0},
             "logdir": str(tmp_path / f"{weight}"),
         }
         success[weight] = mygym.train(settings).success_by_task
-    assert success[0.0]["reach on panda"] < 0.7
-    assert min(success[1.0].values()) > 0.7
+    assert success[0.0]["reach on kuka"] > 0.8
+    assert min(success[1.0].values()) > max(0.8, success[0.0]["reach on panda"] + 0.15)
