@@ -87,8 +87,8 @@ class SeedExecutor(LocalExecutor):
         self._free: list[Sequence[int]] = [cores[job::jobs] for job in range(jobs)]
         self.runs: dict[int, str] = {}
         """Seed → run directory."""
-        self.failed: list[int] = []
-        """Seeds whose processes have ended with another exit code than 0."""
+        self.failed: dict[int, int] = {}
+        """Seed → exit code of the processes that have ended with another than 0."""
 
     def submit(self, job: Job) -> SeedProcess:
         """Start the process of the seed that the name of the log has."""
@@ -112,7 +112,8 @@ class SeedExecutor(LocalExecutor):
         if code is not None:
             handle.output.close()
             self._free.append(handle.cores)
-            self.failed += [handle.seed] if code else []
+            if code:
+                self.failed[handle.seed] = code
         return code
 
     def stop(self, handle: SeedProcess) -> None:
@@ -157,9 +158,12 @@ def resume_seeds(
         InterruptedRunError: A signal has stopped the runs; their checkpoints are saved.
         RunError: A run has failed.
     """
-    records = {record.seed: record for record in find_runs(setting) if record.setting == str(setting)}
+    found = find_runs(setting)
+    records = {record.seed: record for record in found if record.setting == str(setting)}
     if not records:
-        raise ConfigError(bad_value("--resume", str(setting), "a run, or a setting with runs", "has no runs"))
+        allowed = sorted({record.setting for record in found}) or "a run, or a setting with runs"
+        why = "is a folder above settings" if found else "has no runs"
+        raise ConfigError(bad_value("--resume", str(setting), allowed, why))
     folder = setting.resolve()  # its parents are folders, also of `..`
     digest = folder.name.rpartition("-")[2]  # that of the config changes when a run is extended
     origin = next((record for record in records.values() if record.config_hash == digest), None)
@@ -199,7 +203,8 @@ def _train(
             stopped = True
     folder = setting or next((Path(run).parent for run in executor.runs.values()), None)
     if folder is None:
-        raise RunError("no run has begun")
+        refused = {ConfigError.exit_code}.issuperset(executor.failed.values())
+        raise (ConfigError if refused else RunError)("no run has begun")
     if summary := summary_in_words(folder):
         print_message(summary)
     print(f"runs: {folder}")

@@ -342,15 +342,30 @@ class ObservationBuilder:
         return observations if self._critic is None else observations | {CRITIC: self._critic.values(context)}
 
     def achieved_goal(self, context: EpisodeContext) -> Float32Array:
-        """Return the achieved goal `(size,)` of the only episode in a new array."""
+        """Return the achieved goal `(size,)` of the only episode in a new array.
+
+        Raises:
+            DivergedError: A value is not finite.
+        """
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
-        values: Float32Array = achieved[0].astype(np.float32)
-        return values
+        return self._finite(achieved[0].astype(np.float32), "achieved")
 
     def desired_goal(self, goal_points: FloatArray) -> Float32Array:
-        """Return the desired goal `(size,)` of the only episode's goal points `(1, G, 3)` in a new array."""
-        values: Float32Array = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
-        return values
+        """Return the desired goal `(size,)` of the only episode's goal points `(1, G, 3)` in a new array.
+
+        Raises:
+            DivergedError: A value is not finite.
+        """
+        return self._finite(goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32), "desired")
+
+    def _finite(self, vector: Float32Array, kind: str) -> Float32Array:
+        """Return a goal vector `(size,)`; refuse one that is not finite: it would be no distance from any goal."""
+        if math.isfinite(vector.dot(vector)):
+            return vector
+        sections = self.goal_space.sections
+        wrong = [each for each in sections if not np.isfinite(vector[each.first : each.first + each.size]).all()]
+        giver = of_user("predicate", (each.predicate.name for each in wrong)) or "the physics"
+        raise DivergedError(f"{giver} gave a goal that is not finite ({kind}): {vector.tolist()}")
 
     def arrange(
         self, context: EpisodeContext, observation: Float32Array, achieved: Float32Array, desired: Float32Array

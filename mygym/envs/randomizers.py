@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import checked_registration, wrong_result
+from mygym.registry.signatures import checked_registration, source_location, wrong_result
 from mygym.robotics.episode_randomization import CameraShift, EpisodeRandomization, Light
 
 Bounds = tuple[float, float]
@@ -19,6 +19,10 @@ Bounds = tuple[float, float]
 
 SIZES = 33
 """Number of sizes within a range: each is a collision shape, which Bullet never frees."""
+
+
+POSITIVE = ("object_size", "object_mass")
+"""Fields whose numbers are above 0; those of the others may be 0."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,37 @@ class Randomizer:
         """Return `randomization` with the randomizer's field set.
 
         Raises:
-            RegistryError: The function returns something else.
+            RegistryError: The function returns something else, or a field has a value that no world can have.
         """
         result: Any = self.function(randomization, draw)
+        key = f"randomizer {getattr(self.function, '__name__', '')}"
         if not isinstance(result, EpisodeRandomization):
-            key = f"randomizer {getattr(self.function, '__name__', '')}"
             raise wrong_result(key, self.function, result, "replace(randomization, FIELD=…)")
+        for name, allowed in _wrong_fields(result, draw):
+            why = f"is not possible ({source_location(self.function)})"
+            raise RegistryError(bad_value(f"{key}: {name}", getattr(result, name), allowed, why))
         return result
+
+
+def _wrong_fields(randomization: EpisodeRandomization, draw: Draw) -> Iterator[tuple[str, str]]:
+    """Yield the fields with a wrong type, length or sign, or a number that is not finite, and what is allowed."""
+    counts = {"object": draw.objects, "joint": draw.joints}
+    for field in fields(randomization):
+        name, value = field.name, getattr(randomization, field.name)
+        if (of := name.partition("_")[0]) in counts and name != "object_choice":
+            least = "above 0" if name in POSITIVE else "of at least 0"
+            is_sequence = isinstance(value, Sequence | np.ndarray) and len(value) in (0, counts[of])
+            if not is_sequence or not all(_is_number(each, name in POSITIVE) for each in value):
+                yield name, f"a tuple with a number {least} for each of the {counts[of]} {of}s"
+        elif name.endswith("_noise") and not _is_number(value):
+            yield name, "a number of at least 0"
+        elif name == "action_delay" and not (_is_number(value) and value == int(value)):
+            yield name, "a whole number of at least 0"
+
+
+def _is_number(value: Any, positive: bool = False) -> bool:
+    is_number = isinstance(value, int | float | np.number) and math.isfinite(value)
+    return is_number and (value > 0 if positive else value >= 0)
 
 
 @checked_registration

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import checked_registration, parameters
+from mygym.registry.signatures import checked_registration, parameters, source_location
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -48,7 +48,7 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
     """Return the callbacks of the key `callbacks` of a config.
 
     Raises:
-        ConfigError: A callback is unknown, or refuses its parameters.
+        ConfigError: A callback is unknown, refuses its parameters, or does not call the constructor of its base.
     """
     constructed = []
     for cls, section, params in check_callbacks(values):
@@ -56,7 +56,17 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
             constructed.append(cls(**params))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{section}: {cls.__name__} refuses its arguments: {error}") from error
-    return constructed
+    return [*map(_initialised, constructed)]
+
+
+def _initialised(callback: BaseCallback) -> BaseCallback:
+    """Return a callback; refuse one without the attributes that the constructor of SB3's class sets."""
+    if not hasattr(callback, "n_calls"):
+        cls = type(callback)
+        raise ConfigError(
+            f"callbacks: {cls.__name__}.__init__ does not call super().__init__() ({source_location(cls)})"
+        )
+    return callback
 
 
 def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[BaseCallback]:
@@ -66,7 +76,7 @@ def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[Base
         callbacks: A callback, a function of `locals` and `globals`, a list of both, or None.
 
     Raises:
-        ConfigError: Something else.
+        ConfigError: Something else, or a callback that does not call the constructor of its base.
     """
     if callbacks is None:
         return []
@@ -76,7 +86,7 @@ def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[Base
     result: list[BaseCallback] = []
     for value in values:
         if isinstance(value, BaseCallback):
-            result.append(value)
+            result.append(_initialised(value))
         elif callable(value) and not inspect.isclass(value):
             result.append(ConvertCallback(value))
         else:
@@ -89,7 +99,7 @@ def check_callbacks(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str
     """Return class, config key and parameters of each callback of a config; nothing is constructed.
 
     Raises:
-        ConfigError: A callback is unknown, or does not take its parameters.
+        ConfigError: A callback is unknown, lacks a method, or does not take its parameters.
     """
     result = []
     for index, value in enumerate(values):
@@ -102,6 +112,9 @@ def check_callbacks(values: Sequence[Any]) -> list[tuple[type[BaseCallback], str
             allowed = "a name, or {name: NAME, params: {…}}"
             raise ConfigError(bad_value(key, value, allowed, "is not a callback"))
         cls = _find(name, f"{key}.name")
+        if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+            why = f"does not define {', '.join(missing)} ({source_location(cls)})"
+            raise ConfigError(bad_value(key, name, "a callback that defines each method", why))
         check_parameters(f"{key}.params", name, parameters(cls), params)
         result.append((cls, f"{key}.params", params))
     return result

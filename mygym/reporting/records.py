@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import os
 import re
@@ -134,8 +135,9 @@ def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> lis
     """
     path, now = Path(folder), time.time()
     if not path.is_dir():
-        near = sorted(str(entry) for entry in path.parent.glob("*/")) if path.parent.is_dir() else []
-        raise ConfigError(bad_value("folder", str(folder), near or "a folder with runs", "is not a folder"))
+        beside = [str(entry) for entry in path.parent.glob("*/")] if path.parent.is_dir() else []
+        allowed = difflib.get_close_matches(str(path), beside) or "a folder with runs; the first training makes one"
+        raise ConfigError(bad_value("folder", str(folder), allowed, "is not a folder"))
     records = [read_run(run, now) for run in sorted(run_directories(path))]
     for key, value in renamed(where or {}).items():
         records = _select(records, key, value)

@@ -9,6 +9,7 @@ from operator import attrgetter
 import numpy as np
 from array_api_compat import device
 
+from mygym.registry.signatures import wrong_result
 from mygym.tasks.context import StageContext
 from mygym.tasks.episode import EpisodeContext, active
 from mygym.tasks.observations import CameraView, Image, register_camera_observation, register_observation
@@ -60,7 +61,14 @@ def function_of_active_stage(context: EpisodeContext, functions: Sequence[Callab
     for index in active(context.progress.stage, last + 1):
         number = min(index, last)
         stage_context = StageContext(context.state, context.progress, context.goals, stage_bindings[number])
-        values = xp.where((context.progress.stage == index)[:, None], functions[number](stage_context), values)
+        value = functions[number](stage_context)
+        if getattr(value, "shape", None) != values.shape:  # numpy would broadcast some
+            key, allowed = (
+                f"stage {context.task.sequence.stages[number].name}",
+                f"an array of shape {tuple(values.shape)}",
+            )
+            raise wrong_result(key, functions[number], value, allowed)
+        values = xp.where((context.progress.stage == index)[:, None], value, values)
     return values
 
 

@@ -8,12 +8,14 @@ each predicate that is given with or after the position (released, held, withdra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from array_api_compat import device
 
+from mygym.registry.signatures import wrong_result
 from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.predicates import FLAG_METRES, GoalTerm, Predicate, length
 from mygym.tasks.state import Progress, State, namespace
@@ -71,15 +73,24 @@ class GoalSection:
         if self.term is None:
             holds = is_over if self.predicate.event else self.predicate.begins(context)
             return xp.astype(holds, state.time.dtype)[:, None]
+        achieved = self._of_size(self.term.achieved, goals, context)
         if self.term.achieved_later is None:
-            return self.term.achieved(context)
-        return xp.where(is_over[:, None], self.term.achieved_later(context), self.term.achieved(context))
+            return achieved
+        return xp.where(is_over[:, None], self._of_size(self.term.achieved_later, goals, context), achieved)
 
     def desired(self, goals: Array) -> Array:
         """`(N, size)`: the desired values, from the goal points `(N, G, 3)`."""
         if self.term is None:
             return namespace(goals).ones_like(goals[:, self.bound.goal_slot, :1])
-        return self.term.desired(goals, self.bound)
+        return self._of_size(self.term.desired, goals, goals, self.bound)
+
+    def _of_size(self, function: Callable[..., Array], goals: Array, *args: Any) -> Array:
+        """Return the result `(N, size)` of a function of the term; refuse other shapes: numpy may broadcast."""
+        result, shape = function(*args), (goals.shape[0], self.size)
+        if getattr(result, "shape", None) != shape:
+            key = f"predicate {self.predicate.name}: goal term {self.name}"
+            raise wrong_result(key, function, result, f"shape {shape}, the values for each episode")
+        return result
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,8 @@ class Reward:
         values = dict(memory)
         for each in self.inputs:
             value = each.function(context, **{name: values[name] for name in each.takes})
+            if getattr(value, "shape", ())[:1] != context.goals.shape[:1]:
+                raise wrong_result(f"input {each.name} of rewards", each.function, value, "an array of shape (N, …)")
             values[each.name] = value
             values.setdefault(_PREVIOUS + each.name, value)
         return values

@@ -84,6 +84,16 @@ def test_a_failed_seed_does_not_stop_the_others(program: list[str]) -> None:
     assert len(mygym.results("setting")) == 3
 
 
+@pytest.mark.parametrize(("code", "error"), [(2, ConfigError), (1, RunError)])
+def test_runs_that_are_refused_before_they_begin_end_as_a_single_one_does(
+    code: int, error: type[Exception], tmp_path: Path
+) -> None:
+    refusing = tmp_path / "refusing.py"
+    refusing.write_text(f"raise SystemExit({code})")
+    with pytest.raises(error, match="no run has begun"):
+        train_seeds([sys.executable, str(refusing)], [], [0, 1], 2)
+
+
 def test_resuming_a_setting_runs_what_is_missing(program: list[str], tmp_path: Path) -> None:
     train_seeds(program, [], [0], 1)
     done = Path("setting/seed_0/result.json").stat().st_mtime_ns
@@ -97,6 +107,9 @@ def test_resuming_a_setting_runs_what_is_missing(program: list[str], tmp_path: P
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="has no runs"):
         resume_seeds(program, tmp_path / "empty", None, 1)
+    shutil.copytree("setting", tmp_path / "log" / "other")
+    with pytest.raises(ConfigError, match=r"--resume: '.*log' is a folder above settings; allowed: .*other"):
+        resume_seeds(program, tmp_path / "log", None, 1)
 
 
 def test_the_runs_of_a_setting_import_its_modules_and_stay_in_its_log_directory(

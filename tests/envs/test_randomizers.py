@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -332,5 +333,31 @@ def test_a_result_that_is_no_randomization_is_refused_by_name() -> None:
     with (
         pytest.raises(RegistryError, match=rf"randomizer .*: result: 'None' .*{__file__}:"),
         RobotEnv("reach", randomize={"lost": True}) as env,
+    ):
+        env.reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("object_friction", 0.5, "a tuple with a number of at least 0 for each of the 1 objects"),
+        ("object_friction", (0.5, 0.5), "for each of the 1 objects"),
+        ("object_damping", (math.nan,), "for each of the 1 objects"),
+        ("object_mass", (-3.0,), "a tuple with a number above 0"),
+        ("object_size", (0.0,), "a tuple with a number above 0"),
+        ("joint_gain", (1.0,), "for each of the 7 joints"),
+        ("joint_friction", ("a",) * 7, "for each of the 7 joints"),
+        ("action_delay", 1.5, "a whole number"),
+        ("action_noise", -0.1, "a number of at least 0"),
+        ("observation_noise", math.nan, "a number of at least 0"),
+    ],
+)
+def test_a_value_that_no_world_can_have_is_refused_by_its_field(field: str, value: Any, allowed: str) -> None:
+    register_randomizer("odd", "N", default=(0.0, 1.0), allowed=(0.0, 9.0))(
+        lambda randomization, draw: replace(randomization, **{field: value})
+    )
+    with (
+        pytest.raises(RegistryError, match=rf"randomizer .*: {field}: .*{__file__}:\d+\); allowed: .*{allowed}"),
+        RobotEnv("push", randomize={"odd": True}) as env,
     ):
         env.reset(seed=0)

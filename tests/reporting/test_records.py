@@ -197,7 +197,8 @@ def test_an_archive_that_cannot_be_written_leaves_the_runs(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["nowhere"], "folder: 'nowhere' is not a folder"),
+        (["nowhere"], "folder: 'nowhere' is not a folder; allowed: a folder with runs; the first training makes one"),
+        (["reahc"], "folder: 'reahc' is not a folder; allowed: reach; did you mean 'reach'?"),
         ([".", "--where", "algos=sac"], "did you mean 'algo'"),
         ([".", "--where", "algo"], "'algo' is not a pair"),
         ([".", "--sort", "sucess"], "did you mean 'success'"),

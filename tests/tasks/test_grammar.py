@@ -71,6 +71,8 @@ def test_a_stage_with_a_wrong_value_is_not_registered(changes: dict[str, Any], m
         ("expert", ArmCommand((0.0, 0.0, 0.3), 1.0), ("stage hoist: target", "tuple", "(1, 3)")),  # type: ignore[arg-type]
         ("expert", ArmCommand(np.zeros((1, 3)), 1.0, None, np.zeros(3)), ("second_target", "(3,)", "(1, 3)")),
         ("complete", np.zeros((1, 3), dtype=bool), ("stage hoist", "(1, 3)", "(1,)")),
+        ("waypoint", None, ("stage hoist", "None", "(1, 3)")),
+        ("waypoint", np.zeros(3), ("stage hoist", "(3,)", "(1, 3)")),
     ],
     ids=str,
 )

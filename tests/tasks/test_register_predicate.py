@@ -11,7 +11,7 @@ import pytest
 
 import mygym
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, RegistryError
+from mygym.errors import ConfigError, DivergedError, RegistryError
 from mygym.registry import registry
 from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
@@ -179,6 +179,32 @@ def test_a_condition_that_returns_numbers_is_refused(field: str) -> None:
         env.reset(seed=0)
         with pytest.raises(RegistryError, match=rf"{key}: result: .*ndarray.*\.py:\d+.*allowed: bool of shape \(1,\)"):
             env.step(env.action_space.sample())
+
+
+@pytest.mark.parametrize("field", ["achieved", "achieved_later", "desired"])
+@pytest.mark.parametrize(
+    ("result", "error", "message"),
+    [
+        (None, RegistryError, r"predicate high: goal term height: result: 'None' .*\.py:\d+.*allowed: shape \(1, 1\)"),
+        (np.zeros(1), RegistryError, r"predicate high: goal term height: result: .*\(1,\).*allowed: shape \(1, 1\)"),
+        (np.zeros((1, 3)), RegistryError, r"predicate high: goal term height: result: .*\(1, 3\).*shape \(1, 1\)"),
+        (np.full((1, 1), np.nan), DivergedError, r"predicate high \(.*\.py:\d+\) gave a goal that is not finite"),
+    ],
+    ids=["None", "(N,)", "(N, 3)", "NaN"],
+)
+def test_a_goal_term_of_another_form_is_refused_by_name(
+    field: str, result: Any, error: type[Exception], message: str
+) -> None:
+    term = replace(GoalTerm("height", 1, height, goal_height), **{field: lambda *_: result})
+    register_predicate("high", goal=term, override=True)(lambda context: context.object_position[:, 2] > -1.0)
+    with pytest.raises(error, match=message):
+        complete_a_stage(hoist("high", requires=())[2:])
+
+
+def complete_a_stage(task: list[str]) -> None:
+    with RobotEnv(task) as env:
+        env.reset(seed=0)
+        env.step(env.action_space.sample())
 
 
 @pytest.mark.parametrize("built_in", [False, True])

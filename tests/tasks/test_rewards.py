@@ -371,6 +371,21 @@ def test_a_result_of_another_shape_is_refused_with_the_shapes() -> None:
         assert all(word in str(caught.value) for word in ("reward", named, f"{__file__}:")), name
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"), [(3.0, r"float of shape \(\)"), (None, "None"), (np.zeros(2), r"ndarray of shape \(2,\)")]
+)
+def test_an_input_without_a_row_for_each_episode_is_refused_by_name(value: Any, kind: str) -> None:
+    def speed(context: Any) -> Any:
+        return value
+
+    @rewards.register_reward("slow", inputs=(speed,))
+    def slow(context: Any, previous_speed: Any) -> Any:
+        return -previous_speed
+
+    with pytest.raises(RegistryError, match=rf"^input speed of rewards: result: '{kind}' .*{__file__}:"):
+        RobotEnv("reach", reward="slow")
+
+
 def test_the_sparse_reward_is_an_array_also_of_one_environment() -> None:
     rewards.register_reward("same")(lambda context, sparse: sparse)
     with RobotEnv("reach", reward="same") as env:

@@ -235,6 +235,34 @@ def test_a_mistake_is_refused_before_anything_is_written(callbacks: Any, message
     assert not (tmp_path / "runs").exists()
 
 
+class WithoutStep(BaseCallback):
+    """Lacks the only method that SB3 requires."""
+
+
+class WithoutConstructor(Counter):
+    """Does not call the constructor of its base."""
+
+    def __init__(self) -> None:
+        self.most = 3
+
+
+@pytest.mark.parametrize(
+    ("cls", "is_named", "message"),
+    [  # Python makes no instance of the first
+        (WithoutStep, True, "_on_step"),
+        (WithoutConstructor, True, r"super\(\)\.__init__"),
+        (WithoutConstructor, False, r"super\(\)\.__init__"),
+    ],
+)
+def test_a_class_that_is_not_complete_is_refused_by_its_line(
+    cls: type[BaseCallback], is_named: bool, message: str, tmp_path: Path
+) -> None:
+    register_callback("incomplete")(cls)
+    settings = config("ppo", tmp_path, **({"callbacks": ["incomplete"]} if is_named else {}))
+    with pytest.raises(ConfigError, match=rf"callbacks.*{message}.*{__file__}:\d+"):
+        mygym.train(settings, callbacks=[] if is_named else [cls()])
+
+
 def test_a_class_of_an_imported_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("some_tools")
     module.Counter = Counter  # type: ignore[attr-defined]
