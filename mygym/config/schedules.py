@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from mygym.config.parameter_checks import MAX_FLOAT32, RUN_PARAMETERS, Range, range_of, refusal_of_type
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import is_schedule
-from mygym.registry import decorator, registry
+from mygym.registry import decorator, of_user, registry
 from mygym.registry.signatures import Parameter, checked_registration, fits, parameters, signature
 
 KEY = "schedule"
@@ -130,7 +130,10 @@ def parse(key: str, data: Mapping[str, Any], limits: Range | None = None, total_
             raise ConfigError(bad_value(f"{key}.{inner}", inner, keys, f"is not a parameter of {name}"))
     for inner, parameter in keys.items():
         if inner not in data and parameter.default is parameter.empty:
-            raise ConfigError(bad_value(f"{key}.{inner}", None, _type_in_words(inner, parameter), "is missing"))
+            why = "is missing"
+            if inner == _first_parameter(shape) and (user := of_user(KEY, [name])):
+                why += f", unless the first parameter of {user} is to be named progress or env_steps"
+            raise ConfigError(bad_value(f"{key}.{inner}", None, _type_in_words(inner, parameter), why))
     values = {inner: _read(f"{key}.{inner}", value, keys[inner]) for inner, value in data.items() if inner != KEY}
     start, until = values.pop("start", 0), values.pop("until", None)
     end = total_steps if until is None else until
@@ -231,11 +234,15 @@ def _check_values(
     key: str, data: Mapping[str, Any], schedule: Schedule, limits: Range | None, total_steps: int | None
 ) -> None:
     """Check the values of a schedule over the run."""
+    user = of_user(KEY, [schedule.name])
+    by = f" by {user}" if user else ""
     try:
         trials = schedule.trials(total_steps)
     except (ValueError, TypeError, ArithmeticError) as error:
         allowed = f"numbers that {schedule.name} accepts"
-        raise ConfigError(bad_value(key, dict(data), allowed, str(error))) from error
+        raise ConfigError(
+            bad_value(key, dict(data), allowed, f"is refused{by}: {error}" if by else str(error))
+        ) from error
     outside = [
         value
         for _, value in trials
@@ -246,7 +253,7 @@ def _check_values(
         source = next((entry for value in outside if (entry := _source(data, value))), None)
         if source is not None:
             raise ConfigError(bad_value(f"{key}.{source[0]}", source[1], allowed, "is out of range"))
-        raise ConfigError(bad_value(key, dict(data), allowed, f"reaches {outside[0]:g}, which is out of range"))
+        raise ConfigError(bad_value(key, dict(data), allowed, f"reaches {outside[0]:g}{by}, which is out of range"))
     if limits is not None and all(value not in limits for _, value in trials):
         raise ConfigError(bad_value(key, dict(data), str(limits), "is out of range for the whole run"))
 

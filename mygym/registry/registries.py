@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import difflib
 import functools
 import importlib
 import inspect
@@ -566,7 +567,8 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
             ` or `, or words. A class that also defines a replacement may use the method as a helper.
 
     Raises:
-        RegistryError: When `build` is called: a method takes other parameters than mygym passes, or is never called.
+        RegistryError: When `build` is called: a method takes other parameters than mygym passes, or is never called,
+            as one with a misspelt name.
             When such a method is called: its result is not the mapping, or the sequence, that `base` declares.
     """
 
@@ -577,8 +579,15 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
                 signatures = [_call(getattr(base, hook)) for hook in known if hasattr(base, hook)]
                 why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
                 raise RegistryError(bad_value(f"register_{kind}", name, " or ".join(signatures) or replacement, why))
-        for name, method in inspect.getmembers_static(cls, inspect.isfunction):
+        methods = dict(inspect.getmembers_static(cls, inspect.isfunction))
+        called = {name for method in methods.values() for name in method.__code__.co_names}
+        unchanged = [name for name, method in methods.items() if vars(base).get(name) is method and name[0] != "_"]
+        for name, method in methods.items():
             hook = inspect.getattr_static(base, name, None)
+            near = difflib.get_close_matches(name, unchanged, n=1, cutoff=0.9)
+            if hook is None and near and name not in called:
+                why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
+                raise RegistryError(bad_value(f"register_{kind}", name, near, why))
             if inspect.isfunction(hook) and method is not hook and not name.startswith("_"):
                 _check_signature(kind, base, cls, method, hook)
                 form, _, inner = str(hook.__annotations__.get("return")).partition("[")

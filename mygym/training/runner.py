@@ -31,7 +31,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from mygym.config.schedules import parse
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.nested import map_arrays
-from mygym.registry.signatures import parameters
+from mygym.registry.signatures import parameters, source_location
 from mygym.training.checkpoints.states import Stateful
 from mygym.training.evaluation import PURPOSE_BIT, Evaluation, stack_observations
 from mygym.training.result import Curves
@@ -302,7 +302,7 @@ class Loop:
             raise self._error(f"{call} without a loop.next_iteration() that returned True")
 
     def _error(self, text: str) -> RunError:
-        return RunError(f"{type(self.runner).__name__}.training: {text}")
+        return _failure(self.runner, f": {text}")
 
     def _within_bounds(self, actions: NDArray[Any]) -> NDArray[Any]:
         space = self.runner.action_space
@@ -504,17 +504,15 @@ class Runner(Stateful, BaseAlgorithm):
         try:
             curves = self.training(loop, **self.training_params)
             if not loop.over:
-                raise RunError(
-                    f"{type(self).__name__}.training ended after {self.num_timesteps} of {total} steps: "
-                    "it must continue while loop.next_iteration() returns True"
-                )
+                why = "it must continue while loop.next_iteration() returns True"
+                raise _failure(self, f" ended after {self.num_timesteps} of {total} steps: {why}")
         except TrainingStopped:
             loop.end()
             curves = loop.curves()
         finally:
             self._runner_curves = loop.curves()
         if not isinstance(curves, Curves):
-            raise RunError(f"{type(self).__name__}.training returned {curves!r:.100} instead of loop.curves()")
+            raise _failure(self, f" returned {curves!r:.100} instead of loop.curves()")
         self._runner_curves = curves
         return self
 
@@ -577,3 +575,8 @@ def setting_name(cls: type, algo_params: Mapping[str, Any], training_params: Map
         why = f"is the result of {cls.__name__}.run_name: not a directory name"
         raise ConfigError(bad_value("algo", name, allowed, why))
     return f"{name}-{digest}"
+
+
+def _failure(runner: Runner, text: str) -> RunError:
+    """Return the error of a mistake in the `training` of a runner."""
+    return RunError(f"{type(runner).__name__}.training{text} ({source_location(type(runner).training)})")

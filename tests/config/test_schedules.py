@@ -319,8 +319,16 @@ def test_a_users_file_adds_a_shape_with_parameters(power: Path) -> None:
 def test_every_value_of_a_shape_is_checked_before_a_run(shape: Callable[..., float], words: str) -> None:
     shape.__doc__ = "Broken."
     register_schedule("broken")(shape)
-    with pytest.raises(ConfigError, match=rf"{KEY}: .*{words}"):
+    with pytest.raises(ConfigError, match=rf"{KEY}: .*{words}") as caught:
         parse(KEY, {"schedule": "broken", "from": 1, "to": 2}, RANGES["learning_rate"])
+    assert f"by schedule broken ({__file__}:" in str(caught.value)
+
+
+def test_a_first_parameter_of_another_name_is_named_by_its_line() -> None:
+    register_schedule("misnamed")(lambda share, from_, to: from_)
+    message = rf"{KEY}\.share: None is missing, unless .* schedule misnamed \({__file__}:\d+\) .*progress or env_steps"
+    with pytest.raises(ConfigError, match=message):
+        parse(KEY, {"schedule": "misnamed", "from": 1, "to": 2})
 
 
 def test_a_registration_may_have_a_help_text_and_refuses_objects_that_cannot_be_called() -> None:

@@ -261,6 +261,10 @@ def test_classes_other_than_strategies_are_refused() -> None:
             "def on_episode(self, success): ...",
             r"'on_episode\(self, success\)' .*variant, success, total_reward\)$",
         ),
+        (
+            "def begin_iteraton(self): ...",
+            r"'begin_iteraton' .* Odd that is never called .*did you mean 'begin_iteration'",
+        ),
         ("def variants(self): ...", r"'variants\(self\)' .*allowed: variants\(self, config\)$"),
     ],
 )
@@ -321,6 +325,16 @@ def test_an_attribute_for_checkpoints_that_does_not_exist_is_refused_before_the_
     with pytest.raises(ConfigError, match=r"^odd\.checkpointed: 'level' is no attribute of Odd"):
         mygym.train(config("ppo", tmp_path, strategy="odd"))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_helper_with_a_name_near_that_of_a_method_is_allowed() -> None:
+    class Named(Strategy):
+        def on_steps(self) -> None: ...
+
+        def begin_iteration(self) -> None:
+            self.on_steps()
+
+    assert register_strategy("named")(Named) is Named
 
 
 def test_a_helper_of_another_name_is_allowed() -> None:

@@ -394,7 +394,7 @@ def rolls_out(steps: int, act: Any) -> Any:
     ],
 )
 def test_wrong_loop_is_reported(training: Any, words: str, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=rf"Custom\.training.*{words}") as error:
+    with pytest.raises(RunError, match=rf"Custom\.training.*{words}.*\({__file__}:\d+\)$") as error:
         train(with_training(training), tmp_path)
     assert error.value.exit_code == 1
     result = Result.read(error.value.run)
