@@ -33,7 +33,7 @@ from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encod
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.registry import is_environment
 from mygym.registry.algorithms import Combo
-from mygym.registry.signatures import is_noise, of_library, parameters
+from mygym.registry.signatures import is_noise, of_library, parameters, signature, source_location, wrong_result
 from mygym.training import schedule_callback
 from mygym.training.buffers import FrameReplayBuffer, MultiTaskHerReplayBuffer, images_of
 from mygym.training.env_factory import make_vec_env
@@ -150,7 +150,8 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
         combo: `(AlgoClass, args, kwargs)` of `implemented_combos`; None: those of the plan's algorithm.
 
     Raises:
-        ConfigError: The class refuses its arguments, or the device is missing.
+        ConfigError: The class refuses its arguments, its `learn` those of mygym, or the device is missing.
+        RegistryError: A strategy's `policy_class` returns no policy.
     """
     plan = plan_of(run)
     config, entry = plan.config, plan.algorithm
@@ -172,6 +173,11 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
         raise ConfigError(bad_value("algo_params.buffer_size", rows, allowed, why)) from error
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
+    try:
+        signature(model.learn).bind(config.steps, [])
+    except TypeError as error:
+        allowed, why = "learn(self, total_timesteps, callback=None)", f"{error} ({source_location(type(model).learn)})"
+        raise ConfigError(bad_value(f"algorithm {entry.name}", "learn", allowed, why)) from error
     schedule_callback.check_held(model, schedules_of(plan), config.steps)
     if rows := buffer_bytes(model)[1]:  # numpy takes memory only when arrays are filled; tensors were checked
         size = _bytes(model.replay_buffer, np.ndarray)
@@ -229,6 +235,9 @@ def _policy_class(schema: Schema, policy: Any, strategies: Sequence[Any], env: A
     for strategy in strategies:
         strategy.training_env = env
         chosen = strategy.policy_class(chosen)
+        if not callable(chosen):
+            key = f"strategy {strategy.name}: policy_class"
+            raise wrong_result(key, type(strategy).policy_class, chosen, "a class of policies")
     return policy if chosen is cls else chosen
 
 

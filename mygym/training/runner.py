@@ -577,6 +577,6 @@ def setting_name(cls: type, algo_params: Mapping[str, Any], training_params: Map
     return f"{name}-{digest}"
 
 
-def _failure(runner: Runner, text: str) -> RunError:
+def _failure(runner: Any, text: str) -> RunError:
     """Return the error of a mistake in the `training` of a runner."""
     return RunError(f"{type(runner).__name__}.training{text} ({source_location(type(runner).training)})")

@@ -557,6 +557,18 @@ def test_a_discrete_algorithm_without_requirements_is_a_config_error(tmp_path: P
     assert "DQN refuses its arguments" in refused({"algo": "custom", "her": False}, tmp_path)
 
 
+def test_a_learn_that_takes_other_arguments_is_refused_before_the_run(tmp_path: Path) -> None:
+    class Odd(Example):
+        def learn(self, total_timesteps: int) -> Any:  # type: ignore[override]
+            return super().learn(total_timesteps)
+
+    register_algorithm("custom", defaults=KWARGS)(Odd)
+    message = refused({"algo": "custom"}, tmp_path)
+    assert message.startswith("algorithm custom: 'learn' too many positional arguments")
+    assert f"({__file__}:" in message
+    assert "allowed: learn(self, total_timesteps, callback=None)" in message
+
+
 def test_an_environment_object_is_replaced_by_that_of_the_run(tmp_path: Path) -> None:
     with mygym.make_env({"reward": "dense"}) as env:
         implemented_combos["custom"] = {"pytorch": [Example, ("MultiInputPolicy", env), KWARGS]}
