@@ -203,7 +203,7 @@ def _train(
             stopped = True
     folder = setting or next((Path(run).parent for run in executor.runs.values()), None)
     if folder is None:
-        refused = {ConfigError.exit_code}.issuperset(executor.failed.values())
+        refused = set(executor.failed.values()) == {ConfigError.exit_code}
         raise (ConfigError if refused else RunError)("no run has begun")
     if summary := summary_in_words(folder):
         print_message(summary)

@@ -240,9 +240,8 @@ def _check_values(
         trials = schedule.trials(total_steps)
     except (ValueError, TypeError, ArithmeticError) as error:
         allowed = f"numbers that {schedule.name} accepts"
-        raise ConfigError(
-            bad_value(key, dict(data), allowed, f"is refused{by}: {error}" if by else str(error))
-        ) from error
+        why = f"is refused{by}: {error}" if by else str(error)
+        raise ConfigError(bad_value(key, dict(data), allowed, why)) from error
     outside = [
         value
         for _, value in trials

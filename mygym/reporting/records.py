@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from mygym.config.layers import flatten
 from mygym.config.schema import renamed
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value, nearest
 from mygym.nested import at, has
 from mygym.reporting.statistics import success_interval
 from mygym.training import directory, files
@@ -136,7 +135,7 @@ def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> lis
     path, now = Path(folder), time.time()
     if not path.is_dir():
         beside = [str(entry) for entry in path.parent.glob("*/")] if path.parent.is_dir() else []
-        allowed = difflib.get_close_matches(str(path), beside) or "a folder with runs; the first training makes one"
+        allowed = nearest(path, beside) or "a folder with runs; the first training makes one"
         raise ConfigError(bad_value("folder", str(folder), allowed, "is not a folder"))
     records = [read_run(run, now) for run in sorted(run_directories(path))]
     for key, value in renamed(where or {}).items():

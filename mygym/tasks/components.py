@@ -63,11 +63,8 @@ def function_of_active_stage(context: EpisodeContext, functions: Sequence[Callab
         stage_context = StageContext(context.state, context.progress, context.goals, stage_bindings[number])
         value = functions[number](stage_context)
         if getattr(value, "shape", None) != values.shape:  # numpy would broadcast some
-            key, allowed = (
-                f"stage {context.task.sequence.stages[number].name}",
-                f"an array of shape {tuple(values.shape)}",
-            )
-            raise wrong_result(key, functions[number], value, allowed)
+            key = f"stage {context.task.sequence.stages[number].name}"
+            raise wrong_result(key, functions[number], value, f"an array of shape {tuple(values.shape)}")
         values = xp.where((context.progress.stage == index)[:, None], value, values)
     return values
 
