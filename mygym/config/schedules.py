@@ -240,8 +240,7 @@ def _check_values(
         trials = schedule.trials(total_steps)
     except (ValueError, TypeError, ArithmeticError) as error:
         allowed = f"numbers that {schedule.name} accepts"
-        why = f"is refused{by}: {error}" if by else str(error)
-        raise ConfigError(bad_value(key, dict(data), allowed, why)) from error
+        raise ConfigError(bad_value(key, dict(data), allowed, f"is refused{by}: {error}")) from error
     outside = [
         value
         for _, value in trials

@@ -342,30 +342,15 @@ class ObservationBuilder:
         return observations if self._critic is None else observations | {CRITIC: self._critic.values(context)}
 
     def achieved_goal(self, context: EpisodeContext) -> Float32Array:
-        """Return the achieved goal `(size,)` of the only episode in a new array.
-
-        Raises:
-            DivergedError: A value is not finite.
-        """
+        """Return the achieved goal `(size,)` of the only episode in a new array."""
         achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
-        return self._finite(achieved[0].astype(np.float32), "achieved")
+        values: Float32Array = achieved[0].astype(np.float32)
+        return values
 
     def desired_goal(self, goal_points: FloatArray) -> Float32Array:
-        """Return the desired goal `(size,)` of the only episode's goal points `(1, G, 3)` in a new array.
-
-        Raises:
-            DivergedError: A value is not finite.
-        """
-        return self._finite(goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32), "desired")
-
-    def _finite(self, vector: Float32Array, kind: str) -> Float32Array:
-        """Return a goal vector `(size,)`; refuse one that is not finite: it would be no distance from any goal."""
-        if math.isfinite(vector.dot(vector)):
-            return vector
-        sections = self.goal_space.sections
-        wrong = [each for each in sections if not np.isfinite(vector[each.first : each.first + each.size]).all()]
-        giver = of_user("predicate", (each.predicate.name for each in wrong)) or "the physics"
-        raise DivergedError(f"{giver} gave a goal that is not finite ({kind}): {vector.tolist()}")
+        """Return the desired goal `(size,)` of the only episode's goal points `(1, G, 3)` in a new array."""
+        values: Float32Array = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
+        return values
 
     def arrange(
         self, context: EpisodeContext, observation: Float32Array, achieved: Float32Array, desired: Float32Array
@@ -373,7 +358,16 @@ class ObservationBuilder:
         """Arrange the vectors of a state, its images and the critic's vector in a dictionary or as one flat vector.
 
         The vectors are those of `vector` `(d,)`, `achieved_goal` and `desired_goal` `(size,)`.
+
+        Raises:
+            DivergedError: A value of a goal is not finite: it would have no distance from any other.
         """
+        for kind, goal in (("achieved", achieved), ("desired", desired)):
+            if not math.isfinite(goal.dot(goal)):
+                sections = ((each.predicate.name, goal[each.first :][: each.size]) for each in self.goal_space.sections)
+                giver = of_user("predicate", (name for name, values in sections if not np.isfinite(values).all()))
+                why = f"gave a goal that is not finite ({kind}): {goal.tolist()}"
+                raise DivergedError(f"{giver or 'the physics'} {why}")
         arranged = self._arranged(observation, achieved, desired)
         if self._critic is not None:
             assert isinstance(arranged, dict)

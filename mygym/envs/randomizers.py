@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mygym.config.parameter_checks import Range
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import checked_registration, source_location, wrong_result
@@ -21,8 +22,13 @@ SIZES = 33
 """Number of sizes within a range: each is a collision shape, which Bullet never frees."""
 
 
-POSITIVE = ("object_size", "object_mass")
-"""Fields whose numbers are above 0; those of the others may be 0."""
+LIMITS = {
+    **dict.fromkeys(("object_size", "object_mass"), Range(0, open_low=True)),
+    **dict.fromkeys(("object_friction", "object_damping", "joint_friction"), Range(0)),
+    **dict.fromkeys(("action_delay", "action_noise", "observation_noise"), Range(0)),
+    **dict.fromkeys(("joint_gain", "color_change", "texture_contrast"), Range()),
+}
+"""Fields of `EpisodeRandomization` with numbers, and their ranges."""
 
 
 @dataclass(frozen=True)
@@ -81,24 +87,20 @@ class Randomizer:
 
 
 def _wrong_fields(randomization: EpisodeRandomization, draw: Draw) -> Iterator[tuple[str, str]]:
-    """Yield the fields with a wrong type, length or sign, or a number that is not finite, and what is allowed."""
+    """Yield the fields in `LIMITS` whose value has a wrong type, length or range, and what is allowed."""
     counts = {"object": draw.objects, "joint": draw.joints}
-    for field in fields(randomization):
-        name, value = field.name, getattr(randomization, field.name)
-        if (of := name.partition("_")[0]) in counts and name != "object_choice":
-            least = "above 0" if name in POSITIVE else "of at least 0"
-            is_sequence = isinstance(value, Sequence | np.ndarray) and len(value) in (0, counts[of])
-            if not is_sequence or not all(_is_number(each, name in POSITIVE) for each in value):
-                yield name, f"a tuple with a number {least} for each of the {counts[of]} {of}s"
-        elif name.endswith("_noise") and not _is_number(value):
-            yield name, "a number of at least 0"
-        elif name == "action_delay" and not (_is_number(value) and value == int(value)):
-            yield name, "a whole number of at least 0"
-
-
-def _is_number(value: Any, positive: bool = False) -> bool:
-    is_number = isinstance(value, int | float | np.number) and math.isfinite(value)
-    return is_number and (value > 0 if positive else value >= 0)
+    for name, limits in LIMITS.items():
+        value, of = getattr(randomization, name), name.partition("_")[0]
+        kinds: Any = int | np.integer if name == "action_delay" else int | float | np.number
+        allowed = f"{'a whole' if name == 'action_delay' else 'a finite'} number"
+        allowed += "" if limits == Range() else f", {limits}"
+        numbers = [value]
+        if of in counts:
+            allowed = f"a tuple with {allowed}, for each of the {counts[of]} {of}s"
+            fits = isinstance(value, Sequence | np.ndarray) and len(value) in (0, counts[of])
+            numbers = list(value) if fits else [None]
+        if not all(isinstance(each, kinds) and math.isfinite(each) and each in limits for each in numbers):
+            yield name, allowed
 
 
 @checked_registration

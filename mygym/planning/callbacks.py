@@ -53,10 +53,10 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
     constructed = []
     for cls, section, params in check_callbacks(values):
         try:
-            constructed.append(cls(**params))
+            constructed.append(_initialised(cls(**params)))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{section}: {cls.__name__} refuses its arguments: {error}") from error
-    return [*map(_initialised, constructed)]
+    return constructed
 
 
 def _initialised(callback: BaseCallback) -> BaseCallback:

@@ -8,11 +8,13 @@ import difflib
 import functools
 import importlib
 import inspect
+import linecache
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, UnknownNameError, bad_value, did_you_mean, nearest
@@ -580,12 +582,12 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
                 why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
                 raise RegistryError(bad_value(f"register_{kind}", name, " or ".join(signatures) or replacement, why))
         methods = dict(inspect.getmembers_static(cls, inspect.isfunction))
-        called = {name for method in methods.values() for name in method.__code__.co_names}
         unchanged = [name for name, method in methods.items() if vars(base).get(name) is method and name[0] != "_"]
         for name, method in methods.items():
             hook = inspect.getattr_static(base, name, None)
-            near = difflib.get_close_matches(name, unchanged, n=1, cutoff=0.9)
-            if hook is None and near and name not in called:
+            is_new = hook is None and name[0] != "_"
+            near = difflib.get_close_matches(name, unchanged, n=1, cutoff=0.9) if is_new else []
+            if near and _is_named_once(method):
                 why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
                 raise RegistryError(bad_value(f"register_{kind}", name, near, why))
             if inspect.isfunction(hook) and method is not hook and not name.startswith("_"):
@@ -600,6 +602,12 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
 
 RESULTS: Mapping[str, type] = {"Mapping": Mapping, "dict": dict, "Sequence": Sequence}
 """Annotations of results that are checked."""
+
+
+def _is_named_once(method: FunctionType) -> bool:
+    """Return whether the file of a method has its name nowhere else; False if its text is unknown."""
+    text = "".join(linecache.getlines(method.__code__.co_filename))
+    return len(re.findall(rf"\b{method.__name__}\b", text)) == 1
 
 
 def _checks_result(key: str, method: Callable[..., Any], form: str) -> Callable[..., Any]:

@@ -176,7 +176,8 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
     try:
         signature(model.learn).bind(config.steps, [])
     except TypeError as error:
-        allowed, why = "learn(self, total_timesteps, callback=None)", f"{error} ({source_location(type(model).learn)})"
+        allowed = "learn(self, total_timesteps, callback=None)"
+        why = f"takes other arguments than mygym passes ({source_location(type(model).learn)})"
         raise ConfigError(bad_value(f"algorithm {entry.name}", "learn", allowed, why)) from error
     schedule_callback.check_held(model, schedules_of(plan), config.steps)
     if rows := buffer_bytes(model)[1]:  # numpy takes memory only when arrays are filled; tensors were checked

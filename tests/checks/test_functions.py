@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from mygym.checks import SUITES, Outcome, check
 from mygym.registry import REGISTRIES, registry, resolve
 from mygym.robotics.controllers import register_controller
 from mygym.tasks.observations import register_observation
-from mygym.tasks.predicates import register_predicate
+from mygym.tasks.predicates import GoalTerm, register_predicate
 from mygym.tasks.rewards import register_reward
+from mygym.tasks.stage import register_stage
 from tests.components import REWARDS
 
 
@@ -139,3 +141,15 @@ def test_a_controller_with_a_command_of_the_wrong_shape() -> None:
 
     register_controller("short")(Short)
     assert finding("controller", "short")[0] == "commands"
+
+
+@pytest.mark.parametrize("result", [np.full((1, 1), np.nan), np.zeros(1)], ids=["NaN", "flat"])
+def test_a_goal_term_of_another_form_fails_the_checks_of_its_predicate_and_stage(result: Any) -> None:
+    term = GoalTerm("height", 1, lambda context: result, lambda goals, bound: goals[:, 0, 2:])
+    register_predicate("high", goal=term, help="high")(lambda context: context.ee_position[:, 2] > context.goal[:, 2])
+    move = registry("stage").get("move").load()
+    register_stage("hoist", replace(move, name="hoist", letter="", requires=(), gives=("high",)))
+    for kind, name in (("predicate", "high"), ("stage", "hoist")):
+        outcome = next(outcome for outcome in check(kind, name) if outcome.failed)
+        assert "predicate high" in outcome.why
+        assert f"{__file__}:" in outcome.why

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mygym.config import config_hash
-from mygym.envs.randomizers import Draw, find_randomizer, ranges, register_randomizer
+from mygym.envs.randomizers import LIMITS, Draw, find_randomizer, ranges, register_randomizer
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RegistryError
 from mygym.planning.resolve import resolve_config
@@ -340,16 +340,19 @@ def test_a_result_that_is_no_randomization_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "allowed"),
     [
-        ("object_friction", 0.5, "a tuple with a number of at least 0 for each of the 1 objects"),
+        ("object_friction", 0.5, "a tuple with a finite number, at least 0, for each of the 1 objects"),
         ("object_friction", (0.5, 0.5), "for each of the 1 objects"),
         ("object_damping", (math.nan,), "for each of the 1 objects"),
-        ("object_mass", (-3.0,), "a tuple with a number above 0"),
-        ("object_size", (0.0,), "a tuple with a number above 0"),
+        ("object_mass", (-3.0,), "a finite number, above 0"),
+        ("object_size", (0.0,), "a finite number, above 0"),
         ("joint_gain", (1.0,), "for each of the 7 joints"),
         ("joint_friction", ("a",) * 7, "for each of the 7 joints"),
-        ("action_delay", 1.5, "a whole number"),
-        ("action_noise", -0.1, "a number of at least 0"),
-        ("observation_noise", math.nan, "a number of at least 0"),
+        ("joint_gain", (math.inf,) * 7, "a finite number, for each of the 7 joints"),
+        ("action_delay", 1.5, "a whole number, at least 0"),
+        ("action_delay", -1, "a whole number, at least 0"),
+        ("action_noise", -0.1, "a finite number, at least 0"),
+        ("observation_noise", math.nan, "a finite number, at least 0"),
+        ("color_change", math.nan, "a finite number"),
     ],
 )
 def test_a_value_that_no_world_can_have_is_refused_by_its_field(field: str, value: Any, allowed: str) -> None:
@@ -361,3 +364,13 @@ def test_a_value_that_no_world_can_have_is_refused_by_its_field(field: str, valu
         RobotEnv("push", randomize={"odd": True}) as env,
     ):
         env.reset(seed=0)
+
+
+def test_the_limits_are_those_of_fields_and_a_joint_may_move_the_other_way() -> None:
+    assert {field.name for field in fields(EpisodeRandomization)} >= LIMITS.keys()
+    register_randomizer("reversed", "factor", default=(0.0, 1.0), allowed=(0.0, 9.0))(
+        lambda randomization, draw: replace(randomization, joint_gain=(-1.0,) * draw.joints)
+    )
+    with RobotEnv("reach", randomize={"reversed": True}) as env:
+        env.reset(seed=0)
+        assert env.world.randomization.joint_gain == (-1.0,) * 7

@@ -558,13 +558,11 @@ def test_a_discrete_algorithm_without_requirements_is_a_config_error(tmp_path: P
 
 
 def test_a_learn_that_takes_other_arguments_is_refused_before_the_run(tmp_path: Path) -> None:
-    class Odd(Example):
-        def learn(self, total_timesteps: int) -> Any:  # type: ignore[override]
-            return super().learn(total_timesteps)
-
-    register_algorithm("custom", defaults=KWARGS)(Odd)
+    register_algorithm("custom", defaults=KWARGS)(
+        type("Odd", (Example,), {"learn": lambda self, total_timesteps: self})
+    )
     message = refused({"algo": "custom"}, tmp_path)
-    assert message.startswith("algorithm custom: 'learn' too many positional arguments")
+    assert message.startswith("algorithm custom: 'learn' takes other arguments")
     assert f"({__file__}:" in message
     assert "allowed: learn(self, total_timesteps, callback=None)" in message
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import runpy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -261,10 +262,6 @@ def test_classes_other_than_strategies_are_refused() -> None:
             "def on_episode(self, success): ...",
             r"'on_episode\(self, success\)' .*variant, success, total_reward\)$",
         ),
-        (
-            "def begin_iteraton(self): ...",
-            r"'begin_iteraton' .* Odd that is never called .*did you mean 'begin_iteration'",
-        ),
         ("def variants(self): ...", r"'variants\(self\)' .*allowed: variants\(self, config\)$"),
     ],
 )
@@ -328,14 +325,17 @@ def test_an_attribute_for_checkpoints_that_does_not_exist_is_refused_before_the_
     assert not list(tmp_path.iterdir())
 
 
-def test_a_helper_with_a_name_near_that_of_a_method_is_allowed() -> None:
-    class Named(Strategy):
-        def on_steps(self) -> None: ...
-
-        def begin_iteration(self) -> None:
-            self.on_steps()
-
-    assert register_strategy("named")(Named) is Named
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_method_with_a_misspelt_name_is_refused_unless_the_file_uses_it(is_used: bool, tmp_path: Path) -> None:
+    file, use = tmp_path / "odd.py", "        return {'n': [self.begin_iteratons(n) for n in range(2)]}\n"
+    text = "from mygym.strategies import Strategy\nclass Odd(Strategy):\n    def begin_iteratons(self, n): ...\n"
+    file.write_text(text + f"    def outcome(self):\n{use}" * is_used)
+    odd = runpy.run_path(str(file))["Odd"]
+    if is_used:
+        assert register_strategy("odd")(odd) is odd
+    else:
+        with pytest.raises(RegistryError, match=rf"'begin_iteratons' .*{file}:3.*did you mean 'begin_iteration'"):
+            register_strategy("odd")(odd)
 
 
 def test_a_helper_of_another_name_is_allowed() -> None:
