@@ -248,12 +248,12 @@ class Jobs:
     def _follow(self, job: QueuedJob) -> bool:
         """Return whether the process of a job has ended; note the run directory that it holds."""
         child = self._children.get(job.id)
-        code = child.poll() if child else None
-        if code is None and (process := _process(job)):
+        if (child is None or child.poll() is None) and (process := _process(job)):
             if job.run is None and (held := _held_run(process, self.logdir)):
                 self.queue.change(job.id, run=str(held))
             return False
         self._children.pop(job.id, None)
+        code = child.wait() if child else None  # it may have ended since `poll`
         run = job.run or _printed_run(self._log(job))
         self.queue.change(job.id, state=ENDED, code=code, run=run)
         return True

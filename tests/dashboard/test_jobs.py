@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,19 @@ def test_priorities_and_slots(service: Service) -> None:
     jobs.stop(waiting)
     jobs.tick()
     assert jobs.queue.get(waiting.id).state == CANCELLED
+
+
+def test_a_process_that_ends_while_the_server_looks_has_its_exit_code(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = service.jobs
+    job = jobs.evaluate(Path("a"), 1)
+    jobs.tick()
+    child = jobs._children[job.id]
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr(child, "poll", lambda: None)
+    jobs.tick()
+    assert (jobs.queue.get(job.id).state, jobs.queue.get(job.id).code) == (ENDED, 0)
 
 
 def test_the_result_of_a_long_evaluation_is_whole(service: Service) -> None:
