@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, RunConfig, merged, resolve
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
+from mygym.registry.signatures import of_library, source_location
 from mygym.tasks.components import STAGE_COLUMNS, stage_column
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
@@ -137,8 +138,10 @@ def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[V
     """
     strategy = _choosing_strategy(config, strategies)
     trained, evaluated = strategy.variants(config), strategy.evaluation_variants(config)
-    variants = _with_labels(config, trained)
-    return variants, variants if evaluated == trained else _with_labels(config, evaluated)
+    variants = _with_labels(config, strategy, "variants", trained)
+    if evaluated == trained:
+        return variants, variants
+    return variants, _with_labels(config, strategy, "evaluation_variants", evaluated)
 
 
 def variant_codes(strategies: Sequence[Any], variants: Sequence[Variant]) -> NDArray[np.float32] | None:
@@ -174,11 +177,21 @@ def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:
     return choosing[0] if choosing else strategies[0]
 
 
-def _with_labels(config: RunConfig, overrides: Sequence[Mapping[str, Any]]) -> tuple[Variant, ...]:
+def _with_labels(
+    config: RunConfig, strategy: Any, name: str, overrides: Sequence[Mapping[str, Any]]
+) -> tuple[Variant, ...]:
+    """Return the variants of `overrides`, the result of the strategy's method `name`."""
     if not overrides:
         why = "are no variants"
         raise ConfigError(bad_value(f"strategy {config.strategy}", [], "partial configs, e.g. ({},)", why))
-    configs = [_variant_config(config, override) for override in overrides]
+    configs = []
+    for index, override in enumerate(overrides):
+        try:
+            configs.append(_variant_config(config, override))
+        except (ConfigError, RegistryError) as error:
+            method = getattr(strategy, name)
+            place = "" if of_library(method) else f" ({source_location(method)})"
+            raise ConfigError(f"strategy {config.strategy}: {name}.{index}{place}: {error}") from error
     several_robots = len({variant.robot for variant in configs}) > 1
     labels: list[str] = []
     for variant in configs:
@@ -194,9 +207,7 @@ def _variant_config(config: RunConfig, override: Mapping[str, Any]) -> RunConfig
         return config
     for key in override:
         if key not in VARIANT_KEYS:
-            raise ConfigError(
-                bad_value(f"strategy {config.strategy}", key, VARIANT_KEYS, "is not a key that variants may change")
-            )
+            raise ConfigError(bad_value("key", key, VARIANT_KEYS, "is not a key that variants may change"))
     values = config.model_dump(mode="json")
     task = override.get("task", config.task)
     if task != config.task:

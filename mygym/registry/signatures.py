@@ -98,7 +98,8 @@ def constructors(owner: type) -> list[type]:
 
 
 def source_location(owner: Callable[..., Any]) -> str:
-    """Return `file:line` of a class or function; its dotted name if the source is unavailable."""
+    """Return `file:line` of a class or function, without wrappers; its dotted name if the source is unavailable."""
+    owner = inspect.unwrap(owner)
     try:
         return f"{inspect.getsourcefile(owner)}:{inspect.getsourcelines(owner)[1]}"
     except (OSError, TypeError):

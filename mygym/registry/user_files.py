@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -23,8 +24,9 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from mygym.errors import MygymError, RegistryError, bad_value
+from mygym.errors import MygymError, RegistryError, bad_value, did_you_mean
 from mygym.registry.entries import ASSETS, BUILTIN_FOLDERS
+from mygym.registry.signatures import of_library, parameters
 
 PACKAGE = "mygym_user"
 FOLDERS = ("algos", "envs", "strategies")
@@ -371,6 +373,17 @@ def execute(module: str, path: Path, prefix: str = "") -> None:
     _import(module, prefix, f"{path}: ")
 
 
+def _known_arguments(error: TypeError) -> str:
+    """Return the arguments that a class or function of this package takes, after a call with another keyword."""
+    match = re.search(r"(\w+)(\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_library(_file_of(frame))]
+    called = frames[-1].f_globals.get(match[1]) if match and frames else None
+    if match is None or not callable(called) or not of_library(called):
+        return ""
+    names = list(parameters(called))
+    return f"; allowed: {', '.join(names)}{did_you_mean(match[3], names)}"
+
+
 def _import(module: str, prefix: str, otherwise: str = "") -> None:
     """Import a user's module; `prefix` begins messages, `otherwise` is the place of an error without a line."""
     try:
@@ -384,6 +397,8 @@ def _import(module: str, prefix: str, otherwise: str = "") -> None:
             text = str(error)
         elif isinstance(error, NameError) and error.name == "env":
             text += '; write "env" with quotes: it stands for the environment of the run'
+        elif isinstance(error, TypeError):
+            text += _known_arguments(error)
         raise RegistryError(f"{prefix}{place}{text}") from error
     finally:
         user_modules.forget_second_names()

@@ -97,8 +97,13 @@ def find_task(composition: str | Sequence[Any]) -> Task:
     tasks = registry("task")
     # Letters are no reason to scan the user's folders for new files, as every unknown name is: it takes milliseconds.
     if isinstance(composition, str) and composition in (tasks.names() if is_letters(composition) else tasks):
-        task: Task = tasks.get(composition).load()
-        check_objects(task)
+        entry = tasks.get(composition)
+        task: Task = entry.load()
+        try:
+            check_objects(task)
+            _ = task.sequence
+        except ConfigError as error:
+            raise ConfigError(f"{error} ({entry.origin})") from error
     elif not isinstance(composition, str) and any(isinstance(item, Mapping) for item in composition):
         task = _task_of_subtasks(tuple(read_subtask(number, item) for number, item in enumerate(composition)))
     else:

@@ -136,7 +136,7 @@ class Task:
     @cached_property
     def composed(self) -> tuple[tuple[Stage, ...], ...]:
         """The stages of each sub-task; cached, because a look-up may scan the user's folders."""
-        return tuple(parse(subtask.stages) for subtask in self.subtasks)
+        return tuple(parse(subtask.stages, f"task {self.name}: stages") for subtask in self.subtasks)
 
     @cached_property
     def held_after(self) -> tuple[tuple[bool, ...], ...]:

@@ -275,6 +275,48 @@ def test_env_without_quotes_is_explained(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"push": "psuh"}, ["task tap: stages: 'psuh'", "'push'"]),
+        ({"approach": "push"}, ["'push'", "invalid composition"]),
+        ({"horizon=42": "object='cbe'"}, ["task tap: object: 'cbe'", "'cube'"]),
+        ({"help=": "hepl="}, ["task tap: 'hepl'", "horizon"]),
+    ],
+)
+def test_a_mistake_in_a_task_names_the_task_and_its_line(
+    changes: dict[str, str], words: list[str], folder: Path
+) -> None:
+    text = TASK
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    path = write(folder / "envs" / "tap.py", text)
+    with pytest.raises((ConfigError, RegistryError)) as error:
+        find_task("tap")
+    assert f"{path}:4" in str(error.value)
+    assert all(word in str(error.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("Stage('tap', phras='tap it')", ["allowed: name, letter", "did you mean 'phrase'?"]),
+        ("register_stage('tap', stge=3)", ["allowed: name, stage, override", "'stage'?"]),
+        ("SubTask('AG', objct='cube')", ["allowed: stages, object", "'object'?"]),
+        ("(lambda name: 1)(nme=1)", []),
+        ("print(nme=1)", []),
+    ],
+)
+def test_an_unknown_keyword_in_a_file_has_the_nearest(call: str, words: list[str], folder: Path) -> None:
+    text = f"from mygym.tasks.stage import Stage, SubTask, register_stage\nregister_stage('tap', {call})\n"
+    path = write(folder / "envs" / "tap.py", text)
+    with pytest.raises(RegistryError, match=r"unexpected keyword|invalid keyword") as error:
+        registry("stage").get("tap")
+    assert f"{path}:2:" in str(error.value)
+    assert all(word in str(error.value) for word in words)
+    assert words or "allowed" not in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("statement", "helper"),
     [
         ("from parts.numbers import STEPS", "parts/numbers.py"),

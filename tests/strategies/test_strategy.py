@@ -303,6 +303,17 @@ def test_a_trainer_that_is_not_a_function_is_refused(tmp_path: Path) -> None:
         ("variants", "reach", r"strategy Odd\.variants: result: 'str' .*allowed: a sequence"),
         ("variants", (), r"^strategy odd: \[\] are no variants"),
         ("policy_class", 3, r"^strategy odd: policy_class: result: 'int.*test_strategy\.py:\d+.*a class of policies"),
+        (
+            "variants",
+            ({"task": "push"}, {"task": "rech"}),
+            r"^strategy odd: variants\.1 \(.*test_strategy\.py:\d+\).*'rech' .*mean 'reach'",
+        ),
+        (
+            "variants",
+            ({"tsk": "push"},),
+            r"^strategy odd: variants\.0 \(.*test_strategy\.py:\d+\).*'tsk' .*mean 'task'",
+        ),
+        ("evaluation_variants", ({"task": "rech"},), r"^strategy odd: evaluation_variants\.0 .*'rech' .*mean 'reach'"),
         ("wrap_env", None, r"^odd\.wrap_env: 'NoneType' is returned by Odd.*a VecEnv"),
         ("callbacks", 5, r"strategy Odd\.callbacks: result: .*int.*allowed: a sequence"),
         ("callbacks", [5], "^callbacks: 5 is not a callback"),
