@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mygym.cli.command import CONFIG_FLAGS, argument, command, flag_value, parse_count, parse_seed
+from mygym.cli.command import CONFIG_FLAGS, argument, chosen_flag, command, flag_value, parse_count, parse_seed
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_table
 from mygym.config import Resolved, merge_configs, parse_overrides
@@ -380,10 +380,10 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
         from mygym.api import network_of
 
         file, file_origin = network_of(options.network_of), f"network of {options.network_of}"
-    if options.resume and (options.explain or options.dry_run):
-        flag = "--explain" if options.explain else "--dry-run"
+    chosen = chosen_flag(options, "explain", "dry_run", "gui")
+    if options.resume and chosen in ("explain", "dry_run"):
         allowed = "--config RUN/config.yaml in place of --resume RUN"
-        raise ConfigError(bad_value("train.py", flag, allowed, "is for new runs"))
+        raise ConfigError(bad_value("train.py", f"--{chosen.replace('_', '-')}", allowed, "is for new runs"))
 
     from mygym.planning.plan import make_plan
 
@@ -391,11 +391,11 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
     if plan and options.network_of:
         print_message(f"{file_origin}: net_arch {plan.config.algo_params['policy_kwargs']['net_arch']}")
     finetuning = _finetuning(options, plan, file, flags)
-    if plan and options.explain:
+    if plan and chosen == "explain":
         from mygym.training.model_factory import explained
 
         explain(explained(plan))
-    elif plan and options.dry_run:
+    elif plan and chosen == "dry_run":
         dry_run(plan)
     elif plan and numbers:
         from mygym.training.env_factory import try_worlds

@@ -27,6 +27,13 @@ def test_train_has_every_flag_of_the_design(mygym_command: Command) -> None:
     assert "--dry-run" in text
 
 
+@pytest.mark.parametrize("flags", ["--explain --dry-run", "--gui --dry-run", "--seeds 2 --explain --gui"])
+def test_flags_of_which_one_would_be_ignored_are_refused(flags: str, mygym_command: Command) -> None:
+    outcome = mygym_command("train", *flags.split())
+    assert outcome.code == 2
+    assert all(flag in outcome.err for flag in flags.split()[-2:])
+
+
 @pytest.mark.parametrize(("algo", "framework"), COMBOS)
 def test_help_of_an_algorithm_lists_its_hyperparameters(
     algo: str, framework: str, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
