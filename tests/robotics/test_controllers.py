@@ -168,6 +168,22 @@ def test_a_registered_controller_has_its_name_and_aliases() -> None:
         register_controller("slower", aliases=("slow",))(EndEffectorDelta)
 
 
+@pytest.mark.parametrize("method", ["command", "command_offset", "action_towards"])
+@pytest.mark.parametrize(
+    "wrong", [lambda result: result[:-1], lambda result: result * np.nan, list, lambda result: None]
+)
+def test_a_result_of_another_form_is_refused_with_its_line(
+    method: str, wrong: Callable[[Any], Any], make_world: MakeWorld
+) -> None:
+    def changed(self: Any, *args: Any) -> Any:
+        return wrong(getattr(EndEffectorDelta, method)(self, *args))
+
+    register_controller("odd")(type("Odd", (EndEffectorDelta,), {method: changed}))
+    world = make_world("panda", objects=0, control="odd")
+    with pytest.raises(RegistryError, match=rf"^Odd\.{method}: result: .*test_controllers\.py:\d+.*\(\d,\)"):
+        world.step(world.action_towards(np.array([0.5, 0.1, 0.3])))
+
+
 @pytest.mark.parametrize("wrong", [EndEffectorController, dict, len])
 def test_only_complete_controllers_are_registered(wrong: object) -> None:
     with pytest.raises(RegistryError, match="a subclass of Controller"):

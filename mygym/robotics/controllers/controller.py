@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -17,7 +18,7 @@ from mygym.config.parameter_checks import check_parameters, controller_parameter
 from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError
 from mygym.registry import decorator, registry
-from mygym.registry.signatures import checked_registration
+from mygym.registry.signatures import checked_registration, of_library, wrong_result
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:  # listings do not wait for the readers of robots
@@ -234,6 +235,7 @@ def register_controller(
         "controller",
         name,
         aliases=aliases,
+        build=_with_checks,
         check=_is_complete,
         allowed="a subclass of Controller with all its abstract methods and the class attribute `commands`",
         help=help,
@@ -244,6 +246,34 @@ def register_controller(
 def _is_complete(cls: Any) -> bool:
     is_controller = inspect.isclass(cls) and issubclass(cls, Controller)
     return is_controller and not inspect.isabstract(cls) and hasattr(cls, "commands")
+
+
+RESULTS: Mapping[str, Callable[[Any], int]] = {
+    "command": lambda controller: len(controller.limits.velocity),
+    "command_offset": lambda controller: controller.command_offset_size,
+    "action_towards": lambda controller: len(controller.names),
+}
+"""Method of a controller → the size of its results."""
+
+
+def _with_checks(cls: type[Controller]) -> type[Controller]:
+    """Return a controller whose methods, if they are the user's, raise `RegistryError` for a wrong result."""
+    for name, size in RESULTS.items():
+        method = getattr(cls, name)
+        if not of_library(method) and not hasattr(method, "__wrapped__"):
+            setattr(cls, name, _checked(f"{cls.__name__}.{name}", method, size))
+    return cls
+
+
+def _checked(key: str, method: Callable[..., Any], size: Callable[[Any], int]) -> Callable[..., FloatArray]:
+    @functools.wraps(method)
+    def checked(controller: Controller, *args: Any, **kwargs: Any) -> FloatArray:
+        result, shape = method(controller, *args, **kwargs), (size(controller),)
+        if not (isinstance(result, np.ndarray) and result.shape == shape and np.isfinite(result).all()):
+            raise wrong_result(key, method, result, f"an array {shape} of finite numbers")
+        return result
+
+    return checked
 
 
 def scale_to_unit(action: FloatArray) -> FloatArray:
