@@ -104,7 +104,8 @@ def benchmark(options: argparse.Namespace) -> None:
                 _write(opened, curves=False)
                 raise
         table = _write(opened)
-    _print(table, options.json)
+    if options.json or not options.verify:  # the verdicts stay the last lines
+        _print(table, options.json)
     if not options.json:
         print(f"benchmark: {opened.folder}")
     if not holds:
