@@ -31,7 +31,8 @@ COLUMNS = (
 
 
 _LOST = "Objects lost 4 % of their velocity in a second in these runs, but not in those of `slide`, nor do they today."
-NOTES = {MUJOCO: _LOST}
+_WAITED = "In these runs of `xqc` the gradient steps and the environments waited for each other (`overlap: false`)."
+NOTES = {BULLET: _WAITED, MUJOCO: _LOST}
 """What differs from today in all runs of an engine."""
 
 

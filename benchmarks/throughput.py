@@ -39,6 +39,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
     "--algo sac": ({"algo": "sac"}, 400, 200),
     "--algo tqc": ({"algo": "tqc"}, 400, 200),
     "--task open_drawer": ({"task": "open_drawer"}, 5_600, 800),
+    "--task throw": ({"task": "throw"}, 5_600, 1_600),
     "--framework jax --task open_drawer": ({"framework": "jax", "task": "open_drawer"}, 5_600, 1_600),
     "--config configs/push_hindsight.yaml": (load_file(ROOT / "configs" / "push_hindsight.yaml"), 5_600, 1_600),
 }
@@ -78,7 +79,7 @@ class Training:
     def __init__(self, name: str, processes: int | str, stack: contextlib.ExitStack) -> None:
         config, self.first, self.further = CONFIGS[name]
         overlap = processes == OVERLAP
-        plan = make_plan(config, {"env_processes": 1, "overlap": True} if overlap else {"env_processes": processes})
+        plan = make_plan(config, {"env_processes": 1 if overlap else processes, "overlap": overlap})
         self.model = model = build_model(plan, make_vec_env(plan, stack))
         self.envs = model.get_env().unwrapped
         self.seconds: dict[str, float] = {}

@@ -26,7 +26,7 @@ from mygym.engines.engine import FUSED
 from mygym.envs.batches import check_batch
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.nested import at
-from mygym.planning.derived import in_batch, training_spec
+from mygym.planning.derived import in_batch, training_spec, trains_after_each_step
 from mygym.planning.strategies import JOIN, Variant
 from mygym.registry import Algorithm, registry
 from mygym.registry.algorithms import of_framework
@@ -250,12 +250,10 @@ def check_overlap(config: RunConfig, cls: type[Any]) -> None:
     if not issubclass(cls, OffPolicyAlgorithm):
         why = f"is not available with algo {config.algo} of {config.framework}"
         raise ConfigError(bad_value("overlap", True, "false, or an off-policy algorithm such as sac", why))
-    freq = config.algo_params.get("train_freq", 1)
-    if freq not in (1, [1, "step"], (1, "step")):
+    if not trains_after_each_step(config):
         why = "is not available with overlap, which trains during the single step of a rollout"
-        raise ConfigError(
-            bad_value("algo_params.train_freq", freq, "1 (and fewer gradient_steps), or overlap false", why)
-        )
+        allowed = "1 (and fewer gradient_steps), or overlap false"
+        raise ConfigError(bad_value("algo_params.train_freq", config.algo_params["train_freq"], allowed, why))
 
 
 MAX_WORLDS = 1024

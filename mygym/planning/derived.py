@@ -37,7 +37,11 @@ def derived_values(
         derived["task_params"] = task_params
     if asked.randomize:
         derived["randomize"] = {name: list(given) for name, given in ranges(asked.randomize).items()}
-    if chosen.overlap and chosen.env_processes is False and "env_processes" not in asked.model_fields_set:
+    overlap = chosen.overlap
+    if overlap and "overlap" not in asked.model_fields_set:  # the algorithm prefers it
+        overlap = trains_after_each_step(chosen) and not in_batch(variant.config for variant in variants)
+        derived["overlap"] = overlap
+    if overlap and chosen.env_processes is False and "env_processes" not in asked.model_fields_set:
         derived["env_processes"] = "auto"
     algo_params: dict[str, Any] = {}
     two_episodes = _two_episodes(chosen, variants)
@@ -199,6 +203,11 @@ def training_spec(config: RunConfig, goal_env: bool | None = None) -> EnvSpec:
 def in_batch(variants: Iterable[RunConfig]) -> bool:
     """Return whether training steps the environments of a run, which has variants with these configs, as one batch."""
     return all(is_batch(training_spec(config)) for config in variants)
+
+
+def trains_after_each_step(config: RunConfig) -> bool:
+    """Return whether gradient steps follow each step of the environments, which `overlap` needs."""
+    return config.algo_params.get("train_freq", 1) in (1, [1, "step"], (1, "step"))
 
 
 def short_env_arguments(config: RunConfig) -> dict[str, Any]:

@@ -263,6 +263,9 @@ def _process_count(config: RunConfig) -> int:
 MIN_MEASURED_STEPS = 50_000
 """Env steps of a run below which their start and the measurement would take longer than the processes save."""
 
+MIN_OVERLAPPED_STEPS = 5_000
+"""Env steps of a run below which the start of the processes takes longer than `overlap` saves."""
+
 MIN_SPEEDUP = 1.1
 """Factor by which processes must be faster than a single process: each takes memory, and delays the start."""
 
@@ -293,8 +296,8 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     config = plan.config
     available = cores()
     if config.overlap:
-        count = min(max(available - config.threads, 0), config.n_envs)
-        return count, f"{config.threads} of {available} cores for the gradient steps"
+        is_long = config.steps >= MIN_OVERLAPPED_STEPS
+        return min(max(available - config.threads, 0), config.n_envs) if is_long else 0, ""
     processes = min(available, config.n_envs)
     one_process = config.learners > 1 or in_batch(variant.config for variant in plan.variants)
     if one_process or processes < 2 or config.steps < MIN_MEASURED_STEPS:

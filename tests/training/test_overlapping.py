@@ -61,6 +61,22 @@ def test_each_off_policy_algorithm_trains_before_it_waits_for_a_step(
     assert len(model.postponed) == 1  # of the last step
 
 
+@pytest.mark.parametrize(
+    ("values", "overlap"),
+    [
+        ({}, True),
+        ({"engine": "mujoco"}, False),
+        ({"algo_params": {"train_freq": [2, "step"]}}, False),
+        ({"overlap": False}, False),
+        ({"task": "reach"}, False),
+    ],
+    ids=str,
+)
+def test_an_algorithm_prefers_it_where_it_is_possible(values: dict[str, Any], overlap: bool) -> None:
+    config = make_plan({"algo": "xqc", "task": "press", **values}).config
+    assert (config.overlap, config.env_processes) == (overlap, False if "task" in values else "auto")
+
+
 @pytest.mark.slow  # test_the_same_result_without_worker_processes, and test_api.py, are quick
 def test_a_policy_learns_to_reach(tmp_path: Path) -> None:
     result = mygym.train({"overlap": True, "logdir": str(tmp_path), "video": {"episodes": 0}})
@@ -76,10 +92,10 @@ def test_the_same_result_without_processes(tmp_path: Path) -> None:
     assert pickle.dumps(mygym.load(usual.path).model)  # acts without processes of environments
 
 
-def test_the_learner_has_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cores, processes in ((1, 0), (2, 1), (8, 2)):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
-        notes: list[str] = []
-        plan = env_factory.with_process_count(plan_from_python(settings()), notes.append)
-        assert plan.config.env_processes == processes
-        assert notes[0].startswith(f"env_processes: {processes}: ")
+@pytest.mark.parametrize(("cores", "steps", "processes"), [(1, 5_000, 0), (2, 5_000, 1), (8, 5_000, 2), (8, 4_999, 0)])
+def test_the_learner_of_a_long_run_has_a_core(
+    cores: int, steps: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    plan = env_factory.with_process_count(plan_from_python(settings(steps=steps)), pytest.fail)
+    assert plan.config.env_processes == processes
