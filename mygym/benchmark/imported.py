@@ -96,27 +96,35 @@ def _place(benchmark: Benchmark, result: Result, run: str, method: str) -> Path:
     return benchmark.folder.joinpath(FOLDER, *parts, f"seed_{result.seed}")
 
 
-def imported_cells(folder: Path) -> list[CellRow]:
-    """Return the rows of the cells in the folder of a benchmark whose runs come from elsewhere.
+def imported_cells(benchmark: Benchmark) -> list[CellRow]:
+    """Return the rows of the cells of a benchmark whose runs come from elsewhere, or are in its table alone.
 
-    The success of a run is that in the episodes that were played here. The name of a cell begins with the folder,
-    because the suite may have a cell of the same values.
+    The success of a run is that in the episodes that were played here. The name of a cell begins with the folder, and
+    so does that of its method if the suite has a cell of the same values, which it must not join.
     """
-    cells = []
-    for path in sorted(folder.joinpath(FOLDER).glob("*/*/*/*")):
-        records, origin = [], ""
-        for file in sorted(path.glob(f"seed_*/{JUDGEMENT}")):
+    folder, own, cells = benchmark.folder, {cell.name for cell in benchmark.suite.cells}, []
+    names = {path.relative_to(folder).as_posix() for path in folder.joinpath(FOLDER).glob("*/*/*/*")}
+    for name in sorted(names | {name for name in benchmark.stored if name.startswith(f"{FOLDER}/")}):
+        stored = benchmark.stored.get(name)
+        known = {record.seed: record for record in stored.setting.records} if stored else {}
+        origins = []
+        for file in folder.glob(f"{name}/seed_*/{JUDGEMENT}"):
             judged = json.loads(file.read_text(encoding="utf-8"))
-            figures = {name: judged[name] for name in ("success_rate", "success_low", "success_high", "episodes")}
-            records.append(replace(read_run(file.parent, time.time()), **figures))
-            origin = judged["origin"]
-        if records:
-            task, robot, engine, method = path.parts[-4:]
-            name = "/".join((FOLDER, task, robot, engine, method))
-            config = f"{name}/{Path(records[0].path).name}/{directory.CONFIG}"
-            command = f"mygym train --config {shlex.quote(config)} --seed S"
-            seeds = tuple(record.seed or 0 for record in records)
-            cells.append(cell_row((task, robot, engine, method), name, seeds, command, records, origin=origin))
+            figures = {key: judged[key] for key in ("success_rate", "success_low", "success_high", "episodes")}
+            record = replace(read_run(file.parent, time.time()), **figures)
+            known[record.seed] = record
+            origins.append(judged["origin"])
+        records = sorted(known.values(), key=lambda record: record.seed or 0)
+        if not records:
+            continue
+        if stored and not all(record.path for record in records):
+            origins += stored.origin.split(", ")
+        _, task, robot, engine, method = name.split("/")
+        shown = f"{FOLDER} {method}" if name.removeprefix(f"{FOLDER}/") in own else method
+        config = f"{name}/seed_{records[0].seed}/{directory.CONFIG}"
+        command = f"mygym train --config {shlex.quote(config)} --seed S"
+        seeds, origin = tuple(record.seed or 0 for record in records), ", ".join(sorted(set(origins)))
+        cells.append(cell_row((task, robot, engine, shown), name, seeds, command, records, stored, origin=origin))
     return cells
 
 

@@ -145,7 +145,7 @@ def build_table(benchmark: Benchmark) -> Table:
         more = {"note": cell.note, "verified": tuple(verified.get(cell.name, stored.verified if stored else ()))}
         names = cell.task, cell.robot, cell.engine, cell.method
         rows.append(cell_row(names, cell.name, cell.seeds, cell.command, records[cell.name], stored, **more))
-    rows += imported_cells(benchmark.folder)
+    rows += imported_cells(benchmark)
     return Table(suite.name, suite.title, f"{datetime.now(UTC):%Y-%m-%d}", commit(), dict(versions()), tuple(rows))
 
 

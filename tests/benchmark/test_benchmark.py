@@ -616,6 +616,37 @@ def test_an_archive_of_runs_is_added(folder: Path, original: Path, tmp_path: Pat
     assert build_table(benchmark(folder)).cells[-1].origin == "old.zip"
 
 
+@pytest.fixture
+def added(folder: Path, original: Path) -> Path:
+    """A benchmark with two runs from elsewhere, as `--add` leaves them."""
+    for seed in (0, 1):
+        (run,) = original.glob(f"cells/{SAC}/*/*/*/*/seed_{seed}")
+        copy = shutil.copytree(run, folder / "imported/reach/panda/pybullet/theirs" / run.name)
+        judged = {"success_rate": 0.75, "success_low": 0.3, "success_high": 0.95, "episodes": 4}
+        files.write_json(copy / "judgement.json", {**judged, "origin": f"{seed}.zip"})
+    write(folder)
+    return folder
+
+
+@pytest.mark.parametrize("lost", ["imported", "imported/reach/panda/pybullet/theirs/seed_0", "table.json"])
+def test_the_table_keeps_added_runs_whose_folders_are_elsewhere(lost: str, added: Path) -> None:
+    before = build_table(benchmark(added)).cells[-1].to_json()
+    assert before["origin"] == "0.zip, 1.zip"
+    files.remove(added / lost)
+    after = build_table(benchmark(added)).cells[-1].to_json()
+    assert {**after, "setting": 0} == {**before, "setting": 0}
+    assert [each["success_rate"] for each in after["setting"]["records"]] == [0.75, 0.75]
+
+
+def test_an_added_run_does_not_join_a_later_cell_of_the_suite(added: Path) -> None:
+    sac, td3 = SUITE["cells"]
+    later = {"task": "reach", "algo": "td3", "name": "theirs", "set": SMALL}
+    table = build_table(benchmark(added, {**SUITE, "cells": [sac, td3, later]}))
+    (row,), methods = table.by_task()[0], {method.method: method for method in table.methods}
+    assert (row["theirs"], row["imported theirs"][:4]) == ("–", "75.0")
+    assert (methods["theirs"].tasks, methods["imported theirs"].tasks) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("runs", "words", "parts"),
     [
