@@ -115,7 +115,7 @@ class Benchmark:
     def _check(self, cell: Cell) -> None:
         file = self._folder(cell) / CELL
         if file.is_file():
-            before, after = dict(flatten(load_file(str(file)))), dict(flatten(cell.values))
+            before, after = (dict(flatten(renamed(each, notify=False))) for each in (load_file(str(file)), cell.values))
         elif cell.name in self.stored:
             file = self.folder / TABLE
             before, after = _shared_values(self.stored[cell.name].setting.config, cell)

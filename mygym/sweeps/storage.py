@@ -203,7 +203,7 @@ def check_same(where: Path, stored: Mapping[str, Any], asked: Mapping[str, Any])
     Raises:
         ConfigError: They differ; the message names the first key.
     """
-    before, after = dict(flatten(stored)), dict(flatten(asked))
+    before, after = dict(flatten(renamed(stored, notify=False))), dict(flatten(renamed(asked, notify=False)))
     for key in different_keys(before, after):
         why = f"differs from the sweep in {where}"
         raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --logdir DIR", why))

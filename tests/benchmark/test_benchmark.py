@@ -278,6 +278,14 @@ def test_a_table_alone_goes_on_with_the_same_values_in_another_form(key: str, va
         assert all(opened.ended(run) for run in opened.runs)
 
 
+def test_a_cell_with_a_former_name_of_a_key_goes_on(folder: Path) -> None:
+    for file in folder.glob("cells/*/*/*/*/cell.yaml"):
+        file.write_text(f"{file.read_text()}subprocesses: false\n")
+    opened = benchmark(folder, {**SUITE, "set": {**SHORT, "env_processes": False}})
+    with opened.locked():
+        assert all(opened.ended(run) for run in opened.runs)
+
+
 @pytest.mark.parametrize("name", ["core", "algorithms", "learning", "strategies"])
 def test_the_shipped_tables_are_those_of_their_suites(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

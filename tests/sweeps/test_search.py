@@ -255,6 +255,15 @@ def test_a_journal_of_another_space_is_refused(sweep: Callable[..., Report]) -> 
         resume(folder)
 
 
+def test_a_sweep_with_a_former_name_of_a_key_goes_on(sweep: Callable[..., Report]) -> None:
+    folder = sweep(trials=2, space={**SPACE, "env_processes": False}).folder
+    for file in (folder / SweepFiles.SWEEP, folder / storage.JOURNAL):
+        before = file.read_text()
+        file.write_text(before.replace("env_processes", "subprocesses"))
+        assert file.read_text() != before
+    assert len(resume(folder, sweep={"trials": 3}).rows) == 3
+
+
 def test_a_damaged_journal_is_named(sweep: Callable[..., Report]) -> None:
     folder = sweep(trials=2).folder
     journal = folder / storage.JOURNAL
