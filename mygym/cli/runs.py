@@ -23,16 +23,22 @@ from mygym.cli.command import (
     parse_integer,
 )
 from mygym.cli.output import exit_with_failure, print_json, print_table
-from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value, counted, print_message
 from mygym.reporting.doctor import RULES, SUCCESSFUL, diagnose, has_learned
-from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs, remove_runs, size_of
+from mygym.reporting.records import (
+    COLUMNS,
+    DAMAGED,
+    RUNNING,
+    SHORT_NAMES,
+    RunRecord,
+    find_runs,
+    remove_runs,
+    size_of,
+    where_of,
+)
 from mygym.reporting.run_logs import read_logs
 from mygym.reporting.tables import FORMATS, as_text, duration
 from mygym.training.files import check_new
-
-SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
-"""Short name of a key → the field of a record."""
 
 WHERE = argument(
     "--where",
@@ -88,15 +94,13 @@ _PAIRS = re.compile(r",(?=\s*[\w.]*(?:=|$))")
 
 def parse_where(text: str) -> dict[str, Any]:
     """Return key → value of `KEY=VALUE,KEY=VALUE`; refuse a pair without `=`, or a malformed value."""
-    where: dict[str, Any] = {}
+    pairs = []
     for pair in _PAIRS.split(text) if text else []:
         key, equals, value = pair.strip().partition("=")
         if not equals or not key:
             raise ConfigError(bad_value("--where", pair, "KEY=VALUE, e.g. algo=sac", "is not a pair"))
-        column = SHORT_NAMES.get(key, key)
-        is_text = column in COLUMNS and "str" in str(RunRecord.__annotations__[column])
-        where[column] = value if is_text else parse_value(value, f"--where {key}")  # hashes may have digits alone
-    return where
+        pairs.append((key, value))
+    return where_of(pairs)
 
 
 def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:

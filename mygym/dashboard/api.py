@@ -66,7 +66,7 @@ def make_router(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", dependencies=[Depends(_check_query)])
     index, jobs = service.index, service.jobs
 
-    @router.get("/runs", summary="List runs and waiting jobs; other query parameters filter by a column: ?algo=sac")
+    @router.get("/runs", summary="List runs and waiting jobs; query parameters filter as runs --where: ?algo=sac")
     def list_runs(request: Request) -> list[dict[str, Any]]:
         return service.listing(request.query_params)
 

@@ -24,7 +24,7 @@ from mygym.dashboard.helper import Helper
 from mygym.dashboard.jobs import FOLDER, PROGRAM, QUEUED, STARTED, Jobs, QueuedJob
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.reporting.curves import parsed, read_curve
-from mygym.reporting.records import COLUMNS, STATUSES, RunRecord, is_locked, read_run, run_directories
+from mygym.reporting.records import COLUMNS, STATUSES, RunRecord, is_locked, read_run, run_directories, select, where_of
 from mygym.robotics.files import stamp
 from mygym.training import directory
 from mygym.training.files import to_yaml
@@ -219,17 +219,24 @@ class Service:
         await self.helper.call(heavy.check_policy, run)
         return self.jobs.evaluate(run, episodes, priority)
 
-    def listing(self, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Return all runs, and first the jobs that have no run yet; refuse a key of `where` that is no column."""
-        where = where or {}
-        for key in where:
-            if key not in COLUMNS:
-                raise ConfigError(bad_value("where", key, COLUMNS, "is not a column"))
-            if key == "status" and where[key] not in (allowed := (*STATUSES, QUEUED, STARTING)):
-                raise ConfigError(bad_value("status", where[key], allowed, "is no status of a run"))
-        rows = [self.waiting(job) for job in self.jobs.queue.in_state(QUEUED, STARTED) if job.run is None]
-        rows += [row_of(entry, self.logdir) for entry in self.index.entries().values()]
-        return [row for row in rows if all(str(row.get(key)) == str(value) for key, value in where.items())]
+    def listing(self, where: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """Return all runs, and first the jobs that have no run yet; `where` has texts, as of `mygym runs --where`.
+
+        Raises:
+            ConfigError: A status is unknown, or no run has a key.
+        """
+        values = where_of((where or {}).items())
+        columns = {key: value for key, value in values.items() if key in COLUMNS}
+        status = columns.get("status", QUEUED)
+        if status not in (allowed := (*STATUSES, QUEUED, STARTING)):
+            raise ConfigError(bad_value("status", status, allowed, "is no status of a run"))
+        entries, of_config = self.index.entries().values(), {key: values[key] for key in values.keys() - columns}
+        records = select([entry.record for entry in entries], of_config)
+        kept = {record.path for record in records}
+        waiting = [] if of_config else self.jobs.queue.in_state(QUEUED, STARTED)
+        rows = [self.waiting(job) for job in waiting if job.run is None]
+        rows += [row_of(entry, self.logdir) for entry in entries if entry.record.path in kept]
+        return [row for row in rows if all(row.get(key) == value for key, value in columns.items())]
 
     def waiting(self, job: QueuedJob) -> dict[str, Any]:
         """Return the row of a job that has no run yet."""

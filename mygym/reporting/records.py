@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from mygym.config.layers import flatten
+from mygym.config.loading import parse_value
 from mygym.config.schema import renamed
 from mygym.errors import ConfigError, RunError, bad_value, nearest
 from mygym.nested import at, has
@@ -83,6 +84,9 @@ class RunRecord:
 COLUMNS = tuple(field.name for field in fields(RunRecord))
 """Names of the fields of a record."""
 
+SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
+"""Short name of a field → the field."""
+
 
 def read_run(run: Path, now: float) -> RunRecord:
     """Read a run directory; if its result is not readable, the status is `damaged`. `now` is in s since the epoch."""
@@ -138,9 +142,7 @@ def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> lis
         allowed = nearest(path, beside) or "a folder with runs; the first training makes one"
         raise ConfigError(bad_value("folder", str(folder), allowed, "is not a folder"))
     records = [read_run(run, now) for run in sorted(run_directories(path))]
-    for key, value in renamed(where or {}).items():
-        records = _select(records, key, value)
-    return records
+    return select(records, where or {})
 
 
 def run_directories(folder: Path) -> Iterator[Path]:
@@ -185,6 +187,24 @@ def is_locked(run: Path) -> bool:
     except OSError:  # of another user
         return False
     return False
+
+
+def where_of(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return key → value of texts that name what a run must have, for `find_runs`; refuse a malformed value."""
+    where: dict[str, Any] = {}
+    for key, value in pairs:
+        column = SHORT_NAMES.get(key, key)
+        is_text = column in COLUMNS and "str" in str(RunRecord.__annotations__[column])
+        where[column] = value if is_text else parse_value(value, f"--where {key}")  # hashes may have digits alone
+    return where
+
+
+def select(records: Sequence[RunRecord], where: Mapping[str, Any]) -> list[RunRecord]:
+    """Return the records with these values, see `find_runs`."""
+    selected = list(records)
+    for key, value in renamed(where).items():
+        selected = _select(selected, key, value)
+    return selected
 
 
 def _select(records: Sequence[RunRecord], key: str, value: Any) -> list[RunRecord]:

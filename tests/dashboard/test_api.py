@@ -28,6 +28,19 @@ def test_runs_with_filters(client: Any, service: Service) -> None:
     assert "did you mean 'algo'?" in answer.json()["errors"][0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("success_rate=1", 1), ("success=0.5", 1), ("seed=0", 2), ("algo_params.gamma=0.95", 2),
+        ("algo_params.gamma=0.9", 0), ("reward=sparse&algo=ppo", 1), ("path=x", 0),
+    ],
+)  # fmt: skip
+def test_filters_are_those_of_the_command_line(query: str, count: int, client: Any, service: Service) -> None:
+    make_run(service.logdir, algo="sac")
+    make_run(service.logdir, success=0.5, algo="ppo")
+    assert len(client.get(f"/api/runs?{query}").json()) == count
+
+
 def test_a_run(client: Any, service: Service) -> None:
     run = make_run(service.logdir)
     (run / "videos").mkdir()
