@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -151,13 +152,19 @@ def _folder_of(source: Path) -> Iterator[Path]:
         return
     if not zipfile.is_zipfile(source):
         raise ConfigError(bad_value("--add", str(source), "a run, a folder of runs, or a zip file of one"))
-    with tempfile.TemporaryDirectory() as temporary, zipfile.ZipFile(source) as archive:
-        for entry in archive.infolist():
-            if Path(entry.filename).name in NEEDED:
-                if entry.file_size > LARGEST:
-                    why = f"has a file of {entry.file_size / 1e9:.1f} GB, {entry.filename}"
-                    raise ConfigError(bad_value("--add", str(source), f"files below {LARGEST / 1e9:.1f} GB", why))
-                archive.extract(entry, temporary)  # never leaves the folder
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            with zipfile.ZipFile(source) as archive:
+                for entry in archive.infolist():
+                    if Path(entry.filename).name in NEEDED:
+                        if entry.file_size > LARGEST:
+                            why = f"has a file of {entry.file_size / 1e9:.1f} GB, {entry.filename}"
+                            allowed = f"files below {LARGEST / 1e9:.1f} GB"
+                            raise ConfigError(bad_value("--add", str(source), allowed, why))
+                        archive.extract(entry, temporary)  # never leaves the folder
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:  # damaged, or encrypted
+            allowed, why = "a zip file that can be unpacked", f"cannot be unpacked ({error})".replace(temporary, "")
+            raise ConfigError(bad_value("--add", str(source), allowed, why)) from None
         with _named(Path(temporary), source):
             yield Path(temporary)
 

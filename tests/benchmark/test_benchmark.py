@@ -725,6 +725,27 @@ def test_a_message_names_the_archive_and_the_path_in_it(
     assert tempfile.gettempdir() not in outcome.err.replace(str(tmp_path), ""), outcome.err
 
 
+@pytest.mark.parametrize("fault", ["damaged", "encrypted", "file as folder"])
+def test_an_archive_that_cannot_be_unpacked_is_refused(
+    fault: str, folder: Path, tmp_path: Path, mygym_command: Command
+) -> None:
+    theirs = tmp_path / "theirs.zip"
+    with zipfile.ZipFile(theirs, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.yaml", "steps: 1\n" * 100)
+        if fault == "file as folder":
+            archive.writestr("config.yaml/result.json", "{}")
+    content = bytearray(theirs.read_bytes())
+    if fault == "damaged":
+        content[43:45] = b"\xff\xff"  # of the compressed file
+    elif fault == "encrypted":
+        content[6] |= 1
+        content[content.find(b"PK\x01\x02") + 8] |= 1
+    theirs.write_bytes(content)
+    outcome = mygym_command("benchmark", str(folder), "--add", str(theirs), "--episodes", "1")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1), outcome
+    assert f"--add: '{theirs}' cannot be unpacked (" in outcome.err
+
+
 @pytest.mark.parametrize("key", ["task", "robot", "engine", "algo"])
 def test_a_run_from_elsewhere_stays_in_the_folder(
     key: str,
