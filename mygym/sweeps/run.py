@@ -52,7 +52,8 @@ def find_trials(sweep: Sweep, folders: Iterable[str | Path]) -> list[dict[str, A
             seeds = ", ".join(map(str, sweep.seeds))
             allowed = f"a folder with finished runs of this space, each with the seeds {seeds}"
             raise ConfigError(bad_value("--past", str(folder), allowed, "has no such runs"))
-        trials += [trial for trial in of_folder if all(trial["values"] != other["values"] for other in trials)]
+        for trial in of_folder:
+            trials += [trial] if all(trial["values"] != other["values"] for other in trials) else []
     return trials
 
 

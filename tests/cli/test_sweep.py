@@ -15,6 +15,8 @@ import mygym
 from mygym.cli.main import main
 from mygym.config import load_file
 from mygym.sweeps import executors
+from mygym.sweeps.run import find_trials
+from mygym.sweeps.settings import make_sweep
 from tests.command import Command
 from tests.sweeps.executor import TrainingExecutor
 from tests.sweeps.kills import killed_at_ten_moments, start
@@ -94,6 +96,15 @@ def test_a_complete_sweep_is_read_again(swept: Path, mygym_command: Command) -> 
     assert code == 0, err
     assert out.splitlines()[-2:] == [f"best: {swept / 'best.yaml'}", f"sweep: {swept}"]
     assert len(runs_of(swept)) == 2
+
+
+def test_repeated_past_runs_are_one_trial(swept: Path, tmp_path: Path) -> None:
+    for name in ("past/first", "past/second"):
+        shutil.copytree(swept / "trials", tmp_path / name)
+    sweep = make_sweep(load_file(swept.parent / "space.yaml"))
+    (alone, *_), together = find_trials(sweep, [swept]), find_trials(sweep, [tmp_path / "past"])
+    assert [trial["values"] for trial in together].count(alone["values"]) == 1
+    assert len(together) == 2
 
 
 def test_past_runs_become_trials(swept: Path, mygym_command: Command, tmp_path: Path) -> None:
