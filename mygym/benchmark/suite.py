@@ -43,12 +43,25 @@ def is_name(text: str) -> bool:
     return re.fullmatch(r"[\w+.,=-][\w +.,=-]*", text) is not None and text.strip(".") != ""
 
 
+RESERVED = ("task", "robot", "engine", "algo", "framework", "seed", "logdir", "imports")
+"""Config keys that `set` may not have."""
+
+
+def _checked_set(values: dict[str, Any]) -> dict[str, Any]:
+    """Validator of a key `set`."""
+    if taken := [key for key in values if key in RESERVED]:
+        raise ValueError(f"config values other than {taken[0]}, which is a key of the grid or of the command")
+    return values
+
+
 class Grid(Section):
     """Cells: each combination of a task, a robot, an engine and an algorithm."""
 
     task: Names
     robot: Names | None = Field(None, description="default: the robot of the task")
-    engine: Names = Field(DEFAULT_ENGINE, description="engine of the training; the judge is that of the task")
+    engine: Names | None = Field(
+        None, description=f"engine of the training, by default that of `config` or {DEFAULT_ENGINE}; not the judge's"
+    )
     algo: Names = Field(
         DEFAULT, description="KEYWORD or KEYWORD/FRAMEWORK; default: the task's own; all: the built-in ones"
     )
@@ -69,19 +82,11 @@ class Grid(Section):
             raise ValueError(NAME_IN_WORDS)
         return name
 
-    @field_validator("set")
-    @classmethod
-    def _valid_set(cls, values: dict[str, Any]) -> dict[str, Any]:
-        if taken := [key for key in values if key in RESERVED]:
-            raise ValueError(f"config values other than {taken[0]}, which is a key of the grid or of the command")
-        return values
+    _valid_set = field_validator("set")(_checked_set)
 
 
 FLAGS = ("config", "task", "robot", "engine", "algo", "framework", "steps", "n_envs", "strategy")
 """Keys with a flag of the same name, for commands."""
-
-RESERVED = ("task", "robot", "engine", "algo", "framework", "seed", "logdir", "imports")
-"""Config keys that `set` may not have."""
 
 
 class SuiteFile(Section):
@@ -91,6 +96,8 @@ class SuiteFile(Section):
     imports: list[str] = Field(default_factory=list, description="Python modules that register components")
     set: dict[str, Any] = Field(default_factory=dict, description="config values of all runs")
     cells: Annotated[list[Grid], Field(min_length=1)]
+
+    _valid_set = field_validator("set")(_checked_set)
 
 
 @dataclass(frozen=True)
@@ -188,8 +195,9 @@ def _cells(grid: Grid, where: str, common: Mapping[str, Any]) -> Iterator[Cell]:
     if "imports" in file:
         raise ConfigError(f"{where}: {bad_value('config', grid.config, 'imports beside `cells`', 'has imports')}")
     file = {key: value for key, value in file.items() if key not in ("seed", "logdir")}
+    engines = _listed(grid.engine or file.get("engine", DEFAULT_ENGINE))
     for task, robot, engine, algo in itertools.product(
-        _listed(grid.task), robots, _listed(grid.engine), _built_in() if grid.algo == ALL else _listed(grid.algo)
+        _listed(grid.task), robots, engines, _built_in() if grid.algo == ALL else _listed(grid.algo)
     ):
         own = merged(merge_configs(common, grid.set), {"task": task, "engine": engine, **_algorithm(algo)})
         if robot is not None:

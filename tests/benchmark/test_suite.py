@@ -50,6 +50,14 @@ def test_a_grid_may_have_a_config_file(tmp_path: Path) -> None:
         make_suite("mine", {"cells": [{"task": "reach", "config": str(file)}]})
 
 
+def test_the_engine_of_a_config_file_counts_unless_the_grid_has_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("engine: mujoco\n")
+    grids = [{"task": "reach", "config": str(tmp_path / "mine.yaml"), **more} for more in ({}, {"engine": "pybullet"})]
+    first, second = make_suite("mine", {"cells": grids}).cells
+    assert (first.engine, first.resolved.config.engine) == ("mujoco", "mujoco")
+    assert second.name == "reach/panda/pybullet/default"
+
+
 def test_a_grid_may_set_a_parameter_of_the_controller_that_the_suite_or_its_file_names(tmp_path: Path) -> None:
     file, step = tmp_path / "run.yaml", {"control": {"step": 0.02}}
     file.write_text(yaml.safe_dump({"control": "joint_delta"}))
@@ -104,6 +112,7 @@ def test_a_table_of_this_repository_is_that_of_its_suite(name: str, runs: int, m
         ({"cells": [{"task": "reach", "seeds": [1, 1]}]}, ["cells.0.seeds", "each once"]),
         ({"cells": [{"task": "reach", "seeds": 0}]}, ["cells.0.seeds", "0"]),
         ({"cells": [{"task": "reach", "set": {"seed": 3}}]}, ["cells.0.set", "seed"]),
+        ({"set": {"engine": "mujoco"}, "cells": [{"task": "reach"}]}, ["set", "engine", "grid"]),
         ({"cells": [{"task": "reach", "set": {"stepz": 3}}]}, ["cells.0", "stepz", "steps"]),
         ({"cells": [{"task": "reach", "name": "a/b"}]}, ["cells.0.name", "a/b"]),
         (
