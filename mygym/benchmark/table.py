@@ -171,7 +171,7 @@ def _method_rows(group: Sequence[Sequence[CellRow]]) -> Iterator[MethodRow]:
             cells[0].engine,
             len(ended),
             len(cells),
-            sum(float(iqm(cell.setting.scores)) >= THRESHOLD for cell in ended),
+            sum(float(iqm(cell.setting.scores)) >= THRESHOLD - 1e-9 for cell in ended),  # a mean of decimal fractions
             len(scores),
             success,
             success_bounds(scores, episodes) if len(scores) > 1 else UNKNOWN,
