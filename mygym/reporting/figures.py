@@ -16,7 +16,7 @@ import numpy as np
 from mygym.errors import ConfigError, counted
 from mygym.reporting.comparison import Sensitivity, profile_bands, spans_decades
 from mygym.reporting.curves import AXES, LABELS, SettingCurves, is_rate, metrics_of, setting_band, stage_curves
-from mygym.reporting.settings import names_of
+from mygym.reporting.settings import names_of, setting_names
 from mygym.types import FloatArray
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def labels(settings: Sequence[SettingCurves], runs: Sequence[int] = ()) -> list[
 
     `runs` are these numbers; by default they are those of the runs with evaluations.
     """
-    names = names_of([curves.setting.config for curves in settings])
+    names = setting_names([curves.setting for curves in settings])
     numbers = runs or [len(curves.curves) for curves in settings]
     texts = [f"{name} ({counted(number, 'seed')})" for name, number in zip(names, numbers, strict=True)]
     return [textwrap.fill(text, LABEL_WIDTH) for text in texts]

@@ -26,7 +26,7 @@ from mygym.reporting.comparison import Selection, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.figures import rendered
 from mygym.reporting.records import RunRecord, SweepFiles
-from mygym.reporting.settings import Setting, different_keys, names_of
+from mygym.reporting.settings import Setting, different_keys, setting_names
 from mygym.reporting.tables import as_text, read_csv
 from mygym.training import directory
 from mygym.training.files import is_file
@@ -319,7 +319,7 @@ def _embedded(video: Path) -> Html:
 
 
 def _names(members: Sequence[SettingCurves]) -> list[str]:
-    return names_of([each.setting.config for each in members])
+    return setting_names([each.setting for each in members])
 
 
 def _result(record: RunRecord) -> Mapping[str, Any]:

@@ -112,6 +112,15 @@ def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def setting_names(settings: Sequence[Setting]) -> list[str]:
+    """Return a name for each setting, see `names_of`; those with equal configs, e.g. of two versions, have the path."""
+    names = names_of([setting.config for setting in settings])
+    return [
+        f"{name}, {setting.path}" if names.count(name) > 1 else name
+        for name, setting in zip(names, settings, strict=True)
+    ]
+
+
 def _in_folder(folder: str | Path) -> list[Setting]:
     records = find_runs(folder)
     settings = settings_of(record for record in records if record.status in ENDED)

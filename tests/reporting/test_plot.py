@@ -97,6 +97,19 @@ def test_lines_differ_in_black_and_white(tmp_path: Path) -> None:
     assert legend.get_title().get_text() == f"the best {MAX_LINES} of {MAX_LINES + 2}"
 
 
+def test_settings_with_equal_configs_have_names_of_their_own(tmp_path: Path) -> None:
+    """Such as those of two versions."""
+    for name, success in (("before", 1.0), ("after", 0.3)):
+        for seed in (0, 1):
+            make_run(tmp_path / name, success, seed)
+    make_run(tmp_path / "after", algo="ppo")
+    figure = draw_curves(select_runs([tmp_path / "before", tmp_path / "after"]).settings)
+    _, names = figure.axes[-1].get_legend_handles_labels()
+    assert len(set(names)) == 3
+    assert sum("before" in name for name in names) == sum("after" in name for name in names) == 1
+    assert any(name == "ppo (1 seed)" for name in names)
+
+
 def test_an_axis_over_decades_is_logarithmic(tmp_path: Path) -> None:
     for rate in (1e-4, 1e-3, 1e-2):
         make_run(tmp_path, 0.5, algo_params={"learning_rate": rate})

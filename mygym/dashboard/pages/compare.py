@@ -13,7 +13,7 @@ from mygym.errors import MygymError
 from mygym.reporting.comparison import compare, summarize, too_few
 from mygym.reporting.curves import LABELS, is_rate, metrics_of, read_curves, setting_band
 from mygym.reporting.records import RunRecord, SweepFiles, find_sweeps, tail
-from mygym.reporting.settings import Setting, different_keys, names_of, settings_of
+from mygym.reporting.settings import Setting, different_keys, setting_names, settings_of
 from mygym.reporting.tables import as_text, duration, read_csv, with_interval
 
 MAX_SETTINGS = 12
@@ -69,7 +69,7 @@ def _draw(settings: list[Setting]) -> None:
     if not settings:
         empty("Choose two settings or more. A setting has the runs that differ in their seeds alone.")
         return
-    names = names_of([setting.config for setting in settings])
+    names = setting_names(settings)
     curves = [read_curves(setting) for setting in settings]
 
     def chart(metric: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _draw(settings: list[Setting]) -> None:
                 if row.steps_to_90 is None
                 else f"{row.steps_to_90:,.0f} env steps, {duration(row.seconds_to_90)}",
             }
-            for row, name in zip(rows, names_of([setting.config for setting in ended]), strict=True)
+            for row, name in zip(rows, setting_names(ended), strict=True)
         ]
         show_table({key: key for key in table[0]}, table)
         if len(rows) > 1 and (message := too_few(rows)):
