@@ -21,6 +21,7 @@ from mygym.benchmark.verification import verdicts
 from mygym.errors import ConfigError, bad_value, counted
 from mygym.reporting.comparison import Comparison, success_bounds, summarize
 from mygym.reporting.records import THRESHOLD, RunRecord
+from mygym.reporting.settings import different_keys
 from mygym.reporting.statistics import Interval, iqm, probability_of_improvement, relative_medians
 from mygym.reporting.tables import as_markdown, as_text, duration
 from mygym.training.result import machine_in_words, versions
@@ -322,4 +323,11 @@ def compare_tables(old: str | Path, new: str | Path) -> tuple[list[Comparison], 
         for source, missing in ((old, [*first.keys() - second]), (new, [*second.keys() - first]))
         if missing
     ]
+    tasks: dict[str, list[str]] = {}
+    for name in common:
+        before, after = first[name].config, second[name].config
+        for key in different_keys(before, after):
+            if key.startswith("task_params.") and key in before and key in after:  # an older table may lack keys
+                tasks.setdefault(key, []).append(name)
+    notes += [f"{key} differs in {counted(len(cells), 'cell')}: {', '.join(cells)}" for key, cells in tasks.items()]
     return [replace(summarize(second[name], first[name]), name=name, path=str(new)) for name in common], notes

@@ -28,7 +28,7 @@ from mygym.benchmark.execution import Benchmark
 from mygym.benchmark.page import draw_task, write_curves, write_page
 from mygym.benchmark.stored import read_stored
 from mygym.benchmark.suite import load_suite, make_suite
-from mygym.benchmark.table import build_table
+from mygym.benchmark.table import build_table, compare_tables
 from mygym.errors import ConfigError, InterruptedRunError
 from mygym.reporting import figures
 from mygym.reporting.statistics import success_interval
@@ -500,6 +500,15 @@ def test_tables_of_two_versions_are_compared(folder: Path, original: Path, mygym
     del stored["cells"][1:]
     better.write_text(json.dumps(stored))
     assert f"1 cell in {worse} alone: {TD3}" in mygym_command("compare", str(better), str(worse)).err
+
+
+def test_a_comparison_of_tables_notes_a_task_that_has_changed(folder: Path, original: Path) -> None:
+    stored = json.loads((folder / "table.json").read_text())
+    stored["cells"][0]["setting"]["config"].update({"task_params.horizon": 20, "steps": 70})
+    del stored["cells"][0]["setting"]["config"]["task_params.hold"]  # as in an older table
+    (folder / "table.json").write_text(json.dumps(stored))
+    assert compare_tables(original, folder)[1] == [f"task_params.horizon differs in 1 cell: {SAC}"]
+    assert compare_tables(original, original)[1] == []
 
 
 def test_a_result_is_verified_to_the_last_digit_without_scipy(
