@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import JSON, argument, chosen_flag, command, parse_count, parse_seed, repeated
+from mygym.cli.command import JSON, argument, chosen_flag, command, count, parse_seed, repeated
 from mygym.cli.output import exit_with_failure, print_json, print_table
 from mygym.cli.sweep import EXECUTION, make_executor
 from mygym.errors import ConfigError, InterruptedRunError, print_message
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mygym.benchmark.suite import Suite
     from mygym.benchmark.table import Table
     from mygym.sweeps.executors import Executor
-
-EPISODES = "100"
 
 LOGDIR = Path("suites")
 """Folder of the benchmarks without `--logdir`."""
@@ -48,10 +46,10 @@ PAGE, MARKDOWN = "index.html", "table.md"
         metavar="CELL",
         help="train a run of a cell again, or N runs at random, and test whether the results hold",
     ),
-    argument("--seed", metavar="S", default="0", help="with --verify N: seed of the sample (default 0)"),
+    argument("--seed", type=parse_seed, metavar="S", default=0, help="with --verify N: seed of the sample (default 0)"),
     repeated("--add", "RUN", "judge a run from elsewhere, or a zip file of it, and add it to the table"),
     argument("--as", dest="method", metavar="NAME", help="with --add: name in the table"),
-    argument("--episodes", metavar="N", default=EPISODES, help=f"with --add: number of episodes (default {EPISODES})"),
+    count("--episodes", "with --add: number of episodes", 100),
     JSON,
     examples="""
 mygym benchmark quick
@@ -88,7 +86,7 @@ def benchmark(options: argparse.Namespace) -> None:
     if chosen in ("", "dry_run"):
         opened.try_worlds()
     if options.dry_run:
-        _dry_run(opened, options.json, parse_count(options.jobs or "1", "--jobs"))
+        _dry_run(opened, options.json, options.jobs or 1)
         return
     executor = None if options.table or options.add else make_executor(options)  # a wrong flag leaves no folder
     holds = True
@@ -146,7 +144,7 @@ def _verify(opened: Benchmark, options: argparse.Namespace, executor: Executor, 
     """Repeat runs; return whether all results hold."""
     from mygym.benchmark.verification import chosen, verify
 
-    runs = chosen(opened, options.verify, parse_seed(options.seed))
+    runs = chosen(opened, options.verify, options.seed)
     verdicts = verify(opened, runs, executor, words, print_message)
     print_message(f"{sum(verdict.holds for verdict in verdicts)} of {len(runs)} results hold")
     return len(verdicts) == len(runs) and all(verdict.holds for verdict in verdicts)
@@ -155,8 +153,9 @@ def _verify(opened: Benchmark, options: argparse.Namespace, executor: Executor, 
 def _add(opened: Benchmark, options: argparse.Namespace) -> None:
     from mygym.benchmark.imported import add
 
-    episodes = parse_count(options.episodes, "--episodes")
-    for place, row, claim in add(opened, [Path(source) for source in options.add], options.method or "", episodes):
+    for place, row, claim in add(
+        opened, [Path(source) for source in options.add], options.method or "", options.episodes
+    ):
         rate = f"{row.successes} of {row.episodes} episodes succeed"
         print_message(f"{place.relative_to(opened.folder)}: {rate}{f'; note: {claim}' if claim else ''}")
 

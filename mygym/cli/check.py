@@ -15,8 +15,8 @@ from mygym.cli.command import (
     argument,
     command,
     command_kind,
+    count,
     flag_value,
-    parse_count,
     parse_seed,
     registry_kind,
     repeated,
@@ -41,7 +41,7 @@ KINDS_IN_WORDS = ", ".join(map(command_kind, [*SUITES][:-1])) + f" or {command_k
     argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, or a URDF or YAML file"),
     argument("--all", action="store_true", help="check all components of the kind"),
     argument("--framework", metavar="F", help="framework of an algorithm or policy: pytorch, jax (default: its first)"),
-    argument("--steps", metavar="N", help="env steps of each training (default 2000; of a policy 500)"),
+    count("--steps", "env steps of each training (default 2000; of a policy 500)"),
     argument("--robot", metavar="R", help="robot that is tried in a workspace (default: all robots with a pose in it)"),
     repeated("--skip", "CHECK", "leave out a check; may be repeated"),
     JSON,
@@ -67,9 +67,9 @@ Exit codes: 0 all checks passed, 1 a check failed, 2 invalid input.
 )
 def check(options: argparse.Namespace) -> None:
     """Validate a component: run all checks of its kind."""
-    kind, steps = _validate(options)
+    kind = _validate(options)
     outcomes = []
-    for outcome in _outcomes(kind, options, steps):
+    for outcome in _outcomes(kind, options):
         outcomes.append(outcome)
         if not options.json:
             status = outcome.status.upper() if outcome.failed else outcome.status
@@ -84,8 +84,8 @@ def check(options: argparse.Namespace) -> None:
         exit_with_failure()
 
 
-def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
-    """Return the kind and the env steps of each training; None: the default of the kind."""
+def _validate(options: argparse.Namespace) -> str:
+    """Return the kind; refuse flags that do not apply to it."""
     kind = registry_kind(options.kind)
     if kind not in SUITES:
         raise ConfigError(bad_value("check", options.kind, map(command_kind, SUITES), "has no checks"))
@@ -96,10 +96,10 @@ def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
             raise ConfigError(bad_value(f"--{flag}", kind, map(command_kind, TRAINED), "is not trained"))
     if options.robot is not None and kind != "workspace":
         raise ConfigError(bad_value("--robot", kind, ["workspace"], "is not checked with a robot"))
-    return kind, None if options.steps is None else parse_count(options.steps, "--steps")
+    return kind
 
 
-def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iterator[Outcome]:
+def _outcomes(kind: str, options: argparse.Namespace) -> Iterator[Outcome]:
     """Run the checks of the chosen components."""
     from mygym.checks import check
 
@@ -114,7 +114,8 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
         else:
             frameworks = (options.framework or frameworks[0],)
         for framework in frameworks:
-            outcomes = check(kind, name, framework, steps, config, options.robot, options.skip)  # refuses unknown names
+            # refuses unknown names
+            outcomes = check(kind, name, framework, options.steps, config, options.robot, options.skip)
             if not options.json:
                 suffix = f" ({framework})" if entry.frameworks else ""
                 print(f"{kind} {name}{suffix}", flush=True)
@@ -124,7 +125,7 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
 @command(
     "mygym card",
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
-    argument("--episodes", default="100", metavar="N", help="episodes of each policy, and 6 N resets (default 100)"),
+    count("--episodes", "episodes of each policy, and 6 N resets", 100),
     JSON,
     config_flags=("robot", "workspace", "control"),
     examples="""
@@ -144,7 +145,6 @@ the card has a flaw.
 )
 def card(options: argparse.Namespace) -> None:
     """Measure how hard a task is: success rates and returns of random, idle and scripted expert policies."""
-    episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
     checked = resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
     check_engine(checked.config, flags)
@@ -155,11 +155,11 @@ def card(options: argparse.Namespace) -> None:
     from mygym.checks.tasks import make_card
 
     name = options.config if options.config and not options.task else str(config["task"])
-    card = make_card(config, episodes, lambda message: print_message(f"card of {name}: {message}")).to_json()
+    card = make_card(config, options.episodes, lambda message: print_message(f"card of {name}: {message}")).to_json()
     if options.json:
         print_json(card)
     else:
-        _print_card(card, episodes)
+        _print_card(card, options.episodes)
 
 
 def _print_card(card: Mapping[str, Any], episodes: int) -> None:
@@ -206,8 +206,8 @@ RUN_FLAGS = ["--engine", "--episodes", "--seed", "--json", "--import"]
     argument("--task", metavar="T", help="the task (default reach)"),
     argument("--control", metavar="C", help="the controller (default ee_delta)"),
     argument("--engine", metavar="E", default="fused", help="the engine: fused, mujoco … (default fused)"),
-    argument("--episodes", metavar="N", help="episodes of each kind (default 20), or of a run's policy (default 100)"),
-    argument("--seed", metavar="S", default="0", help="seed of actions and episodes (default 0)"),
+    count("--episodes", "episodes of each kind (default 20), or of a run's policy (default 100)"),
+    argument("--seed", type=parse_seed, metavar="S", default=0, help="seed of actions and episodes (default 0)"),
     JSON,
     examples="""
 mygym parity
@@ -231,21 +231,18 @@ same episodes in both.
 def parity(options: argparse.Namespace) -> None:
     """Compare an engine with Bullet: the same actions in both; distances between tools and objects, and grasps."""
     flags = {key: value for key in DEFAULTS if (value := getattr(options, key)) is not None}
-    seed = parse_seed(options.seed)
     if options.run is not None:
         if flags:
             raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", RUN_FLAGS, "cannot be combined with a run"))
-        episodes = parse_count(options.episodes or "100", "--episodes")
-        _print_transfer(options.run, episodes, seed, options.engine, options.json)
+        _print_transfer(options.run, options.episodes or 100, options.seed, options.engine, options.json)
         return
-    episodes = parse_count(options.episodes or "20", "--episodes")
     values = {**DEFAULTS, **flags}
     values["control"] = flag_value("control", values["control"])
     resolve([Layer("flag", values)])
 
     from mygym.checks.parity import compare_engines
 
-    kinds = compare_engines(values, episodes, seed, options.engine)
+    kinds = compare_engines(values, options.episodes or 20, options.seed, options.engine)
     if options.json:
         print_json(kinds)
         return

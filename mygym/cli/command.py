@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple, NoReturn
@@ -134,6 +135,12 @@ def argument(*names: str, **options: Any) -> Argument:
 def repeated(flag: str, metavar: str, help: str, **options: Any) -> Argument:
     """Return a flag that may be repeated; its value is the list of all values."""
     return argument(flag, action="append", default=[], metavar=metavar, help=help, **options)
+
+
+def count(flag: str, help: str, default: int | None = None, **options: Any) -> Argument:
+    """Return a flag whose value is a whole number of at least 1; the help ends with its default."""
+    shown = help if default is None else f"{help} (default {default})"
+    return argument(flag, type=partial(parse_count, flag=flag), default=default, metavar="N", help=shown, **options)
 
 
 CONFIG = argument("--config", metavar="FILE", help="YAML or JSON file with config keys")

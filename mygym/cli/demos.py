@@ -12,7 +12,7 @@ from mygym.cli.command import (
     argument,
     check_output,
     command,
-    parse_count,
+    count,
     parse_integer,
     parse_seed,
 )
@@ -28,7 +28,7 @@ UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine"}
     "mygym demos",
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
     argument("--out", required=True, metavar="DATASET", help="folder of the dataset; it must not exist"),
-    argument("--episodes", default="100", metavar="N", help="number of episodes to keep (default 100)"),
+    count("--episodes", "number of episodes to keep", 100),
     argument(
         "--policy",
         default="oracle",
@@ -69,7 +69,6 @@ The last line printed is `dataset: PATH`.
 )
 def demos(options: argparse.Namespace) -> None:
     """Record episodes of the scripted expert, or of any policy, as a dataset for imitation learning."""
-    episodes = parse_count(options.episodes, "--episodes")
     noise, partial = parse_value(options.noise, "--noise"), parse_value(options.partial, "--partial")
     if isinstance(partial, bool) or not isinstance(partial, int | float):
         raise ConfigError(bad_value("--partial", options.partial, "a number above 0, at most 1"))
@@ -101,7 +100,7 @@ def demos(options: argparse.Namespace) -> None:
         resolved,
         out=options.out,
         policy=options.policy,
-        episodes=episodes,
+        episodes=options.episodes,
         noise=noise,
         partial=partial,
         keep_failures=options.keep_failures,

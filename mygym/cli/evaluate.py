@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.command import CONFIG_FLAGS, FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
+from mygym.cli.command import CONFIG_FLAGS, FORCE, JSON, TRUST, argument, check_output, command, count, parse_seed
 from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import print_json, print_table
 from mygym.config.loading import parse_value
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         help="oracle, random, zero or hover, instead of a run; in a window: keyboard or sliders (you)",
     ),
     argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
-    argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
+    count("--episodes", "number of episodes", 100),
     argument(
         "--engine",
         dest="judge",
@@ -63,7 +63,6 @@ def evaluate(options: argparse.Namespace) -> None:
     """Evaluate the policy of a run, or a policy that needs no training, on seeded episodes."""
     if (options.run is None) == (options.policy is None):
         raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
-    episodes = parse_count(options.episodes, "--episodes")
     file, flags = config_layers(options)
     seed = parse_seed(flags.get("seed", file.get("seed", 0)))
     _check_flags(options, file, flags)
@@ -81,7 +80,7 @@ def evaluate(options: argparse.Namespace) -> None:
         options.run,
         policy=options.policy,
         config=resolved,
-        episodes=episodes,
+        episodes=options.episodes,
         seed=seed,
         video=options.video,
         failure_videos=options.failure_videos,
@@ -152,10 +151,10 @@ SHOWN = 20
     "mygym search",
     argument("run", metavar="RUN", help="a run directory, or a policy file in it"),
     argument("--method", default=METHODS[0], metavar="M", help="evolutionary (default) or random"),
-    argument("--tries", default="20", metavar="N", help="number of evaluated paths (default 20)"),
+    count("--tries", "number of evaluated paths", 20),
     argument("--budget-us", metavar="X", help="longest forward pass with one observation, in microseconds"),
-    argument("--episodes", default="20", metavar="N", help="episodes per path (default 20)"),
-    argument("--seed", default="0", metavar="S", help="seed of paths and episodes (default 0)"),
+    count("--episodes", "episodes per path", 20),
+    argument("--seed", type=parse_seed, default=0, metavar="S", help="seed of paths and episodes (default 0)"),
     argument("--out", metavar="FILE", help="write the policy with the best path: RUN/NAME.safetensors"),
     JSON,
     examples="""
@@ -176,13 +175,17 @@ def search(options: argparse.Namespace) -> None:
     budget = None if options.budget_us is None else parse_value(options.budget_us, "--budget-us")
     if budget is not None and (not isinstance(budget, int | float) or isinstance(budget, bool) or not budget > 0):
         raise ConfigError(bad_value("--budget-us", options.budget_us, "a number above 0"))
-    tries, episodes = parse_count(options.tries, "--tries"), parse_count(options.episodes, "--episodes")
-    seed = parse_seed(options.seed)
 
     from mygym.api import search
 
     candidates = search(
-        options.run, method=options.method, tries=tries, budget_us=budget, episodes=episodes, seed=seed, out=options.out
+        options.run,
+        method=options.method,
+        tries=options.tries,
+        budget_us=budget,
+        episodes=options.episodes,
+        seed=options.seed,
+        out=options.out,
     )
     if options.json:
         print_json(candidates)
@@ -197,7 +200,7 @@ def search(options: argparse.Namespace) -> None:
             }
             for candidate in candidates[:SHOWN]
         ],
-        f"{counted(len(candidates), 'path')}, {counted(episodes, 'episode')} each",
+        f"{counted(len(candidates), 'path')}, {counted(options.episodes, 'episode')} each",
     )
     if options.out:
         print(f"policy: {options.out}")

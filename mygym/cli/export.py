@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mygym.cli.command import FORCE, JSON, TRUST, argument, check_output, command, parse_count, parse_seed
+from mygym.cli.command import FORCE, JSON, TRUST, argument, check_output, command, count, parse_seed
 from mygym.cli.output import print_json
 from mygym.errors import ConfigError, bad_value, print_message
 from mygym.exporting.exported_policy import FORMATS
@@ -88,8 +88,8 @@ def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> 
 @command(
     "mygym run",
     argument("file", metavar="FILE", help="a file that `mygym export` has written"),
-    argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
-    argument("--seed", metavar="S", default="0", help="seed of the episodes (default 0)"),
+    count("--episodes", "number of episodes", 100),
+    argument("--seed", type=parse_seed, metavar="S", default=0, help="seed of the episodes (default 0)"),
     argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
     argument("--trust", action="store_true", help="a .pt2 file, or a file that names modules: both can run any code"),
     JSON,
@@ -105,13 +105,10 @@ mygym run reach.onnx --json
 )
 def run(options: argparse.Namespace) -> None:
     """Play an exported policy in PyBullet, an ONNX file with numpy and onnxruntime alone, and measure its latency."""
-    episodes = parse_count(options.episodes, "--episodes")
-    seed = parse_seed(options.seed)
-
     from mygym.exporting.playing import play
     from mygym.reporting.statistics import success_interval
 
-    playing = play(options.file, episodes, seed, options.gui, trust=options.trust)
+    playing = play(options.file, options.episodes, options.seed, options.gui, trust=options.trust)
     evaluation = playing.evaluation
     interval = success_interval(evaluation.solved, len(evaluation.episodes))
     if options.json:

@@ -13,8 +13,8 @@ from mygym.cli.command import (
     argument,
     chosen_format,
     command,
+    count,
     log_directory,
-    parse_count,
     parse_percent,
 )
 from mygym.cli.output import exit_with_failure, print_json, print_table
@@ -30,7 +30,7 @@ OUTPUT = "leaderboard.json"
 
 @command(
     "mygym judge",
-    argument("--episodes", metavar="N", help=f"number of episodes (default {EPISODES}; --again: as in the row)"),
+    count("--episodes", f"number of episodes (default {EPISODES}; --again: as in the row)"),
     argument("-o", "--output", metavar="FILE", help=f"leaderboard to extend or create (default {OUTPUT})"),
     argument("--again", metavar="FILE", help="judge the runs of a leaderboard again; exit with 1 if a row disagrees"),
     JSON,
@@ -59,11 +59,10 @@ Exit codes: 0 done, 1 a row disagrees or one of several runs cannot be judged, 2
 )
 def judge(options: argparse.Namespace) -> None:
     """Judge finished runs: play fresh episodes with the saved policy, and write a row of a leaderboard for each run."""
-    episodes = None if options.episodes is None else parse_count(options.episodes, "--episodes")
     if options.again is not None:
         if options.output is not None:
             raise ConfigError("mygym judge: --again writes no file; leave out --output")
-        _judge_again(Path(options.again), options.runs or [LOGDIR], episodes, options.json)
+        _judge_again(Path(options.again), options.runs or [LOGDIR], options.episodes, options.json)
         return
     if not options.runs:
         raise ConfigError(bad_value("mygym judge", "", "a RUN, --logdir DIR, or --again FILE", "has no RUN"))
@@ -82,7 +81,7 @@ def judge(options: argparse.Namespace) -> None:
     rows: list[Row] = []
     for record in finished:
         try:
-            row = judge(Path(record.path), episodes or EPISODES)
+            row = judge(Path(record.path), options.episodes or EPISODES)
         except MygymError as error:
             if len(finished) == 1:
                 raise
@@ -166,7 +165,7 @@ ENGINES = (BULLET, MUJOCO)
 @command(
     "mygym certify",
     argument("run", metavar="RUN", help="a run directory whose status is done"),
-    argument("--episodes", metavar="N", default=str(EPISODES), help=f"episodes in each engine (default {EPISODES})"),
+    count("--episodes", "episodes in each engine", EPISODES),
     argument(
         "--engines",
         nargs=2,
@@ -200,13 +199,12 @@ the tolerance, and the interval of the gap excludes equality; 2 invalid input.
 )
 def certify(options: argparse.Namespace) -> None:
     """Play the same fresh episodes with a finished run's policy in two physics engines: success, and the gap."""
-    episodes = parse_count(options.episodes, "--episodes")
     tolerance = parse_percent(options.tolerance, "--tolerance")
 
     from mygym.reporting.judgement import certify
     from mygym.training.directory import CERTIFICATE
 
-    certificate = certify(options.run, episodes, options.engines, tolerance, film=not options.no_film)
+    certificate = certify(options.run, options.episodes, options.engines, tolerance, film=not options.no_film)
     if options.json:
         print_json(certificate.to_json())
     else:

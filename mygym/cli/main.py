@@ -31,52 +31,38 @@ if TYPE_CHECKING:
     from mygym.cli.command import Parser
 
 COMMANDS = {
-    "train": "train a robot arm; save and evaluate the policy, with a video",
-    "evaluate": "evaluate a run or a scripted policy",
-    "runs": "list, delete and archive runs",
-    "compare": "compare settings over their seeds",
-    "plot": "draw learning curves, success by stage, profiles, sensitivity",
-    "report": "write runs, curves and configs into one HTML file",
-    "judge": "judge finished runs on fresh episodes, as rows of a leaderboard",
-    "leaderboard": "print a leaderboard",
-    "certify": "judge a finished run in two physics engines, with films side by side",
-    "doctor": "find out why a run does not learn",
-    "sweep": "search for the values of a config whose runs are the best",
-    "benchmark": "execute the runs of a suite, and write and verify their table",
-    "search": "search the best path through the super-networks of a run",
-    "import": "convert a config file of another system",
-    "demos": "record demonstrations of an expert or a policy",
-    "dataset": "record images with masks, boxes and depth, in COCO's format",
-    "detector": "train a network that finds objects in images",
-    "encoder": "train a network that encodes images as a few numbers",
-    "replay": "replay demonstrations, also as a video",
-    "export": "write the policy of a run as an ONNX file, or the run for RL Zoo or LeRobot",
-    "run": "play an exported policy, without torch",
-    "serve": "start, watch and compare runs in a browser",
-    "list": "list components: robots, tasks, algorithms …",
-    "describe": "describe a component",
-    "schema": "print the JSON schema of configs",
-    "view": "draw robots, workspaces, objects and tasks",
-    "new": "scaffold a component: an algorithm, a task, a robot …",
-    "parity": "compare the steps of an engine with those of Bullet",
-    "card": "measure how hard a task is",
-    "check": "validate a component",
+    "train": ("train", "train a robot arm; save and evaluate the policy, with a video"),
+    "evaluate": ("evaluate", "evaluate a run or a scripted policy"),
+    "runs": ("runs", "list, delete and archive runs"),
+    "compare": ("compare", "compare settings over their seeds"),
+    "plot": ("plot", "draw learning curves, success by stage, profiles, sensitivity"),
+    "report": ("plot", "write runs, curves and configs into one HTML file"),
+    "judge": ("judge", "judge finished runs on fresh episodes, as rows of a leaderboard"),
+    "leaderboard": ("judge", "print a leaderboard"),
+    "certify": ("judge", "judge a finished run in two physics engines, with films side by side"),
+    "doctor": ("runs", "find out why a run does not learn"),
+    "sweep": ("sweep", "search for the values of a config whose runs are the best"),
+    "benchmark": ("benchmark", "execute the runs of a suite, and write and verify their table"),
+    "search": ("evaluate", "search the best path through the super-networks of a run"),
+    "import": ("config_files", "convert a config file of another system"),
+    "demos": ("demos", "record demonstrations of an expert or a policy"),
+    "dataset": ("vision", "record images with masks, boxes and depth, in COCO's format"),
+    "detector": ("vision", "train a network that finds objects in images"),
+    "encoder": ("vision", "train a network that encodes images as a few numbers"),
+    "replay": ("demos", "replay demonstrations, also as a video"),
+    "export": ("export", "write the policy of a run as an ONNX file, or the run for RL Zoo or LeRobot"),
+    "run": ("export", "play an exported policy, without torch"),
+    "serve": ("runs", "start, watch and compare runs in a browser"),
+    "list": ("describe", "list components: robots, tasks, algorithms …"),
+    "describe": ("describe", "describe a component"),
+    "schema": ("describe", "print the JSON schema of configs"),
+    "view": ("view", "draw robots, workspaces, objects and tasks"),
+    "new": ("new", "scaffold a component: an algorithm, a task, a robot …"),
+    "parity": ("check", "compare the steps of an engine with those of Bullet"),
+    "card": ("check", "measure how hard a task is"),
+    "check": ("check", "validate a component"),
 }
-"""Command → help."""
-
-MODULES = {
-    **dict.fromkeys(("dataset", "detector", "encoder"), "vision"),
-    **dict.fromkeys(("leaderboard", "certify"), "judge"),
-    **dict.fromkeys(("card", "parity"), "check"),
-    **dict.fromkeys(("list", "schema"), "describe"),
-    **dict.fromkeys(("doctor", "serve"), "runs"),
-    "search": "evaluate",
-    "import": "config_files",
-    "replay": "demos",
-    "report": "plot",
-    "run": "export",
-}
-"""Command → module in `mygym.cli`, if it has another name than the command."""
+"""Command → its module in `mygym.cli`, and its help."""
 
 STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF, *((errno.EINVAL,) if sys.platform == "win32" else ()))
 """Errors of `print`: the disk of the output is full, or its terminal is closed (its pipe, on Windows).
@@ -113,7 +99,7 @@ def parser_of(command: str) -> Parser:
     """Return the parser of a command, which runs it when called with the words after it; refuse an unknown command."""
     if command not in COMMANDS:
         raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
-    import_module(f"mygym.cli.{MODULES.get(command, command)}")
+    import_module(f"mygym.cli.{COMMANDS[command][0]}")
     from mygym.cli.command import PARSERS
 
     return PARSERS[command]
@@ -121,7 +107,7 @@ def parser_of(command: str) -> Parser:
 
 def _print_help() -> None:
     print("usage: mygym COMMAND [options]\n\ncommands:")
-    print("\n".join(f"  {name:<13}{help}" for name, help in COMMANDS.items()))
+    print("\n".join(f"  {name:<13}{help}" for name, (_, help) in COMMANDS.items()))
     print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
     print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
 

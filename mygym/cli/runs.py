@@ -18,8 +18,8 @@ from mygym.cli.command import (
     chosen_flag,
     chosen_format,
     command,
+    count,
     log_directory,
-    parse_count,
     parse_integer,
 )
 from mygym.cli.output import exit_with_failure, print_json, print_table
@@ -224,7 +224,7 @@ PORT = 8080
     argument("--host", default="127.0.0.1", metavar="H", help="address to bind (default: 127.0.0.1, this machine)"),
     argument("--port", default=str(PORT), metavar="N", help=f"port (default {PORT}; 0: any free port)"),
     argument("--token", metavar="T", help="token of clients (default: that of the log directory, created once)"),
-    argument("--slots", metavar="N", help="cores that jobs may keep busy (default: all)"),
+    count("--slots", "cores that jobs may keep busy (default: all)"),
     logdir=log_directory("folder of all runs; created if it is missing"),
     examples="""
 mygym serve
@@ -239,8 +239,7 @@ Runs are processes that go on when the server ends; a server that starts again f
 def serve(options: argparse.Namespace) -> None:
     """Start, watch, stop and compare runs in a browser; the API under it is at /api."""
     port = parse_integer(options.port, "--port", "a port, 0 to 65535", 0, 65_535)
-    slots = parse_count(options.slots, "--slots") if options.slots else None
 
     from mygym.dashboard.server import serve
 
-    serve(options.folder, options.host, port, options.token, slots, print_message)
+    serve(options.folder, options.host, port, options.token, options.slots, print_message)

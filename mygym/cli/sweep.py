@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.command import JSON, SET, argument, command, parse_count, repeated
+from mygym.cli.command import JSON, SET, argument, command, count, repeated
 from mygym.cli.output import print_json, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
@@ -34,12 +34,7 @@ LOGDIR = Path("sweeps")
 """Folder of the sweeps without `--logdir`."""
 
 EXECUTION = (
-    argument(
-        "--jobs",
-        metavar="N",
-        help="runs at the same time (default: as many as cores and memory allow)",
-        former="--workers",
-    ),
+    count("--jobs", "runs at the same time (default: as many as cores and memory allow)", former="--workers"),
     argument("--executor", metavar="E", default="local", help="local (default), ray or slurm"),
     argument("--address", metavar="A", help="with --executor ray: address of the cluster (default auto)"),
     repeated(
@@ -60,7 +55,7 @@ EXECUTION = (
         "a range, e.g. 'algo_params.gamma={choice: [0.9, 0.95]}'; default: the search space of the algorithm",
     ),
     SET,
-    argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
+    count("--trials", "number of trials (default 30, or the whole grid)"),
     *EXECUTION,
     argument(
         "--logdir",
@@ -71,8 +66,8 @@ EXECUTION = (
     ),
     argument("--resume", metavar="DIR", help="continue a sweep that was stopped or killed, or extend it by --trials"),
     repeated("--past", "DIR", "folder whose runs of this space become trials"),
-    argument("--train-on", metavar="N", help="with --resume: continue the runs of the N best trials up to --steps"),
-    argument("--steps", metavar="N", help="with --train-on: env steps of each run at its end"),
+    count("--train-on", "with --resume: continue the runs of the N best trials up to --steps"),
+    count("--steps", "with --train-on: env steps of each run at its end"),
     argument("--watch", metavar="DIR", help="show the state of a sweep: progress, time left, the best trial, runs"),
     JSON,
     examples="""
@@ -127,8 +122,7 @@ def _search(options: argparse.Namespace) -> Report:
     file = load_file(options.file) if options.file else None
     flags, executor = _flags(options), make_executor(options)
     if options.train_on:
-        count, steps = parse_count(options.train_on, "--train-on"), parse_count(options.steps, "--steps")
-        return train_on(Path(options.resume), count, steps, executor, print_message)
+        return train_on(Path(options.resume), options.train_on, options.steps, executor, print_message)
     if options.resume:
         return resume_sweep(Path(options.resume), file, flags, executor, print_message)
     name = Path(options.file).stem if options.file else "sweep"
@@ -145,7 +139,6 @@ def make_executor(options: argparse.Namespace) -> Executor:
     """
     from mygym.sweeps import executors
 
-    jobs = parse_count(options.jobs, "--jobs") if options.jobs else None
     if options.executor not in EXECUTORS:
         raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
     if options.address and options.executor != "ray":
@@ -157,10 +150,10 @@ def make_executor(options: argparse.Namespace) -> Executor:
             raise ConfigError(bad_value("--resource", pair, "KEY=VALUE with --executor ray or slurm"))
         resources[key] = parse_value(text, key)
     if options.executor == "ray":
-        return executors.RayExecutor(options.address or "auto", jobs, resources)
+        return executors.RayExecutor(options.address or "auto", options.jobs, resources)
     if options.executor == "slurm":
-        return executors.SlurmExecutor(jobs, resources)
-    return executors.LocalExecutor(jobs)
+        return executors.SlurmExecutor(options.jobs, resources)
+    return executors.LocalExecutor(options.jobs)
 
 
 def _check_combination(options: argparse.Namespace) -> None:
@@ -208,7 +201,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         if not find_parameters({key: value})[1]:
             raise ConfigError(bad_value(key, next(iter(value), ""), RANGE_WORDS, "is not a range"))
     default = ["sweep.space=default"] if "default" in options.space else []
-    trials = [f"sweep.trials={parse_count(options.trials, '--trials')}"] if options.trials else []
+    trials = [f"sweep.trials={options.trials}"] if options.trials else []
     imports = {"imports": options.imports} if options.imports else {}
     return {**imports, **parse_overrides([*options.set, *pairs, *default, *trials])}
 

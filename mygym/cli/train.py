@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mygym.cli.command import CONFIG_FLAGS, argument, chosen_flag, command, flag_value, parse_count, parse_seed
+from mygym.cli.command import CONFIG_FLAGS, argument, chosen_flag, command, count, flag_value, parse_count, parse_seed
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_table
 from mygym.config import Resolved, merge_configs, parse_overrides
@@ -286,12 +286,8 @@ POLICY_KEYS = ("policy", "policy_kwargs", "gamma")
     argument(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
-    argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
-    argument(
-        "--finetune-steps",
-        metavar="N",
-        help="with an engine such as fused: then train the policy for N env steps in PyBullet",
-    ),
+    count("--jobs", "with --seeds: processes side by side (default 1)"),
+    count("--finetune-steps", "with an engine such as fused: then train the policy for N env steps in PyBullet"),
     argument("--gui", action="store_true", help="show the first training environment in a window"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
     argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
@@ -350,7 +346,7 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
     if numbers and (options.seed is not None or "seed" in parse_overrides(options.set)):
         raise ConfigError(bad_value("--seeds", seeds, "--seeds alone, or one seed without it", "excludes one seed"))
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
-    jobs = parse_count(options.jobs or "1", "--jobs")
+    jobs = options.jobs or 1
     if options.resume and (numbers or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
         if words := _without(options.words, "--resume", "--seeds", "--seed", "--jobs", "--steps", "--import"):
             why = "cannot be combined with --resume SETTING"
@@ -426,13 +422,12 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
         needed = "needs an engine that another one judges, such as fused"
         why = "cannot be combined with --resume" if plan is None else f"{needed}, not {plan.config.engine}"
         raise ConfigError(bad_value("--finetune-steps", options.finetune_steps, "a new run with --engine fused", why))
-    steps = parse_count(options.finetune_steps, "--finetune-steps")
     from mygym.planning.plan import make_plan
 
     kept = {key: value for key, value in merge_configs(*layers).items() if key not in ENGINE_KEYS}
     params = {key: plan.config.algo_params[key] for key in POLICY_KEYS if key in plan.config.algo_params}
     config = {**kept, "algo": plan.config.algo, "algo_params": params, "normalize": plan.config.normalize}
-    config |= {"reward": plan.config.reward, "engine": judge_of(plan.config.engine), "steps": steps}
+    config |= {"reward": plan.config.reward, "engine": judge_of(plan.config.engine), "steps": options.finetune_steps}
     make_plan(config)  # shows a mistake before the first training
     return config
 

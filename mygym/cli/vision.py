@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.command import CONFIG_FLAGS, JSON, argument, command, parse_count, parse_seed, repeated
+from mygym.cli.command import CONFIG_FLAGS, JSON, argument, command, count, parse_seed, repeated
 from mygym.cli.config_files import check_engine, config_layers
 from mygym.cli.output import as_centimetres, print_json, print_table
 from mygym.config.loading import parse_value
@@ -27,7 +27,7 @@ UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine", "algo
     argument("kind", metavar="KIND", help="vision"),
     argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
     argument("--out", required=True, metavar="FOLDER", help="folder of the data set; it must not exist"),
-    argument("--images", default="1000", metavar="N", help="number of images (default 1000)"),
+    count("--images", "number of images", 1000),
     repeated(
         "--camera", "C", "a camera of the workspace or the robot (default main); repeat the flag for several cameras"
     ),
@@ -60,7 +60,7 @@ def dataset(options: argparse.Namespace) -> None:
     """Record images of randomized episodes of the scripted expert, with masks, boxes and depth, as a COCO data set."""
     if options.kind not in DATASETS:
         raise ConfigError(bad_value("dataset", options.kind, DATASETS, "is not a kind of data set"))
-    images, splits = parse_count(options.images, "--images"), parse_value(options.splits, "--splits")
+    splits = parse_value(options.splits, "--splits")
     if not isinstance(splits, dict):
         raise ConfigError(bad_value("--splits", options.splits, "a mapping such as {train: 0.9, val: 0.1}"))
     file, flags = config_layers(options)
@@ -76,7 +76,7 @@ def dataset(options: argparse.Namespace) -> None:
     counts = record_images(
         resolved,
         out=options.out,
-        images=images,
+        images=options.images,
         cameras=options.camera or ("main",),
         categories=options.category or None,
         splits=splits,
@@ -96,8 +96,10 @@ TRAIN, TEST = VERBS = ("train", "test")
     argument("verb", metavar="VERB", help="train, or test: measure the errors of a detector"),
     argument("data", metavar="DATA", help="folder of the data set"),
     argument("--out", metavar="FILE", help="train: a new file NAME.safetensors"),
-    argument("--steps", default="1500", metavar="N", help="train: minibatches of 16 images (default 1500)"),
-    argument("--seed", default="0", metavar="S", help="train: seed of weights and minibatches (default 0)"),
+    count("--steps", "train: minibatches of 16 images", 1500),
+    argument(
+        "--seed", type=parse_seed, default=0, metavar="S", help="train: seed of weights and minibatches (default 0)"
+    ),
     argument("--detector", metavar="FILE", help="test: the detector's file"),
     argument("--split", default="test", metavar="NAME", help="test: split of the data set (default test)"),
     JSON,
@@ -126,9 +128,8 @@ def detector(options: argparse.Namespace) -> None:
     if options.verb == TEST:
         errors = measure_detector(options.detector, options.data, split=options.split)
     else:
-        steps = parse_count(options.steps, "--steps")
-        seed = parse_seed(options.seed)
-        errors = train_detector(options.data, out=options.out, steps=steps, seed=seed, report=print_message)
+        numbers = {"steps": options.steps, "seed": options.seed}
+        errors = train_detector(options.data, out=options.out, **numbers, report=print_message)
     if options.json:
         print_json(errors)
         return
@@ -157,9 +158,9 @@ def detector(options: argparse.Namespace) -> None:
     argument("--out", required=True, metavar="FILE", help="a new file NAME.safetensors"),
     argument("--kind", default="autoencoder", metavar="KIND", help="autoencoder or objects (default autoencoder)"),
     argument("--component", default="rgbd", metavar="NAME", help="image, depth or rgbd: its input (default rgbd)"),
-    argument("--latents", metavar="N", help="count of numbers of an autoencoder (default 32)"),
-    argument("--steps", default="3000", metavar="N", help="minibatches of 16 images (default 3000)"),
-    argument("--seed", default="0", metavar="S", help="seed of weights and minibatches (default 0)"),
+    count("--latents", "count of numbers of an autoencoder (default 32)"),
+    count("--steps", "minibatches of 16 images", 3000),
+    argument("--seed", type=parse_seed, default=0, metavar="S", help="seed of weights and minibatches (default 0)"),
     argument(
         "--image", metavar="SHEET", help="a new PNG file: images of the split test above reconstructions or bodies"
     ),
@@ -187,8 +188,6 @@ def encoder(options: argparse.Namespace) -> None:
     """Train an encoder on a data set of `mygym dataset vision`; it gives a few numbers for an image."""
     if options.verb != TRAIN:
         raise ConfigError(bad_value("encoder", options.verb, [TRAIN], "is not a verb"))
-    latents = None if options.latents is None else parse_count(options.latents, "--latents")
-    seed = parse_seed(options.seed)
 
     from mygym.api import train_encoder
 
@@ -197,9 +196,9 @@ def encoder(options: argparse.Namespace) -> None:
         out=options.out,
         kind=options.kind,
         component=options.component,
-        latents=latents,
-        steps=parse_count(options.steps, "--steps"),
-        seed=seed,
+        latents=options.latents,
+        steps=options.steps,
+        seed=options.seed,
         image=options.image,
         report=print_message,
     )

@@ -107,7 +107,7 @@ MISTAKES = [
     ("train --engine fused --task throw", ["task", "'throw'", "stage toss", "engine fused", "follow, push"]),
     ("train --engine fused --task stack", ["task", "'stack'", "another object below", "engine fused"]),
     ("train --engine fused --task push --robot kuka", ["robot", "'kuka'", "fingers", "panda"]),
-    ("train --task reach --finetune-steps 10", ["--finetune-steps", "'10'", "such as fused, not pybullet"]),
+    ("train --task reach --finetune-steps 10", ["--finetune-steps", "10", "such as fused, not pybullet"]),
     ("train --engine fused --finetune-steps 0", ["--finetune-steps", "'0'", "a whole number, at least 1"]),
     ("train --engine fused --control joint_delta", ["control", "'joint_delta'", "engine fused", "ee_delta"]),
     ("train --engine fused --workspace drawer", ["workspace", "'drawer'", "cabinet", "engine fused", "table"]),
