@@ -18,12 +18,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors.numpy import load_file as load_tensors
+from stable_baselines3 import HerReplayBuffer
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mygym import api
 from mygym.checks.suite import LEARNS, Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, merged
 from mygym.config.layers import flatten
 from mygym.config.loading import is_plain
+from mygym.envs.batch_vec_env import BatchVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RegistryError, bad_value
 from mygym.nested import map_arrays
@@ -52,8 +55,6 @@ def faulty(step: int, fault: Fault) -> Iterator[None]:
 
     Environments for evaluation are unaffected: they can render, training environments cannot.
     """
-    from mygym.envs.batch_vec_env import BatchVecEnv  # needs torch
-
     original, of_batch, steps = RobotEnv.step, BatchVecEnv.step_wait, 0
 
     def applied(returned: Any, count: int) -> Any:
@@ -369,7 +370,6 @@ class Subject:
         """Whether the class can be built with the kind of observations for which it is not registered."""
         config = self.resolved.config.model_copy(update={"her": False})
         goal_env = not algorithm(self.name, self.framework).dict_observations
-        from stable_baselines3.common.vec_env import DummyVecEnv
 
         with closing(DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])) as env:
             try:
@@ -380,8 +380,6 @@ class Subject:
 
     def _relabels(self) -> None:
         """The class trains with a replay buffer that relabels goals."""
-        from stable_baselines3 import HerReplayBuffer
-
         config = self.resolved.config
         overrides: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
         hindsight = resolve_config(overrides=self.config("hindsight", **overrides)).config

@@ -22,6 +22,7 @@ from mygym.tasks.episode import EpisodeContext
 from mygym.tasks.observations import camera_of, find_component
 from mygym.tasks.rewards import Memory, Reward, find_reward
 from mygym.types import FloatArray
+from mygym.vision.encoder import Encoder, EncoderNetwork
 
 STAGE = "move"
 """Stage of the episode in which predicates are checked that no stage gives."""
@@ -274,7 +275,6 @@ def _image_params(name: str) -> Iterator[dict[str, Any]]:
     if not find_component(name).encoded:
         yield {}
         return
-    from mygym.vision.encoder import Encoder, EncoderNetwork
 
     images = ImageParams()
     network = EncoderNetwork((3, images.height, images.width), LATENTS).eval()

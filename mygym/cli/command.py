@@ -14,7 +14,7 @@ from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.config.schema import DEFAULT_ENGINE, FORMER_KEYS, note_former
 from mygym.errors import ConfigError, UnknownNameError, bad_value, print_message
-from mygym.registry import REGISTRIES
+from mygym.registry import REGISTRIES, user_files
 from mygym.registry.signatures import first_line
 from mygym.training.files import check_writable
 
@@ -246,8 +246,6 @@ class Parser(argparse.ArgumentParser):
             ConfigError: A flag or an argument is unknown, missing, incomplete or empty.
             RegistryError: A module cannot be imported.
         """
-        from mygym.registry import user_files
-
         options = self.parse_args(words)
         for action in self._actions:
             value = getattr(options, action.dest, None)

@@ -14,6 +14,7 @@ from mygym.config import RunConfig, load_file, merge_configs, parse_overrides
 from mygym.config.toolkit import Conversion
 from mygym.engines.engine import judge_of
 from mygym.errors import ConfigError, MygymError, RegistryError, bad_value, print_message, print_note
+from mygym.training.files import to_yaml, write_text
 
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Sizes of an area that are tried, until the robot reaches all of it."""
@@ -180,8 +181,6 @@ def import_config(options: argparse.Namespace) -> None:
         why = "is not recognised as a config of another system; train.py reads the configs of mygym as they are"
         raise ConfigError(bad_value("import", options.file, "a file of the original myGym toolkit or of RL Zoo", why))
     conversion, refusal = within_reach(conversion, {})
-
-    from mygym.training.files import to_yaml, write_text
 
     text = f"{to_yaml(conversion.config).rstrip()}\n"
     for note in conversion.notes:

@@ -12,9 +12,13 @@ from typing import Any
 
 from mygym.cli.command import JSON, argument, command, flag_value, registry_kind
 from mygym.cli.output import print_json, print_table
-from mygym.errors import ConfigError, MygymError, RegistryError, bad_value
+from mygym.config import schedules
+from mygym.config.hyperparameters import controller_rows, hyperparameter_rows, strategy_rows, training_rows
+from mygym.config.schedules import may_be_scheduled
+from mygym.errors import AssetError, ConfigError, MygymError, RegistryError, bad_value
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.registry.signatures import first_line, source_location
+from mygym.robotics.assets import read_mapping
 from mygym.training.files import to_yaml
 
 COLUMNS = (
@@ -79,7 +83,6 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 def _object_details(entry: Entry) -> dict[str, Any]:
     """Return category, size in m, mass in kg, …; the help of an invalid file is its error."""
-    from mygym.errors import AssetError
     from mygym.robotics.objects import load_object
 
     try:
@@ -136,7 +139,6 @@ ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effect
 
 def describe_task(name: str) -> dict[str, Any]:
     """Return the description of a task: a name, letters, or a list as YAML; refuse any other text."""
-    from mygym.robotics.assets import read_mapping
     from mygym.tasks.goals import goal_space
     from mygym.tasks.lookup import find_task
 
@@ -217,8 +219,6 @@ def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.config.hyperparameters import hyperparameter_rows, training_rows
-    from mygym.config.schedules import may_be_scheduled
 
     try:
         cls = algorithm.combo()[0]
@@ -239,13 +239,11 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
-    from mygym.config import schedules
 
     return {"parameters": schedules.describe(target)}
 
 
 def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
-    from mygym.config.hyperparameters import strategy_rows
 
     text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
     rows = strategy_rows(entry.name)
@@ -295,7 +293,6 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
 
 
 def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
-    from mygym.config.hyperparameters import controller_rows
 
     return {
         "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),
@@ -322,14 +319,12 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
 
 
 def _workspace(entry: Entry, path: Path) -> dict[str, Any]:
-    from mygym.robotics.assets import read_mapping
 
     return dict(read_mapping(path))
 
 
 def _robot(entry: Entry, path: Path) -> dict[str, Any]:
     """Return the content of a robot's YAML file; of a robot that is inferred also the findings of the inference."""
-    from mygym.robotics.assets import read_mapping
     from mygym.robotics.robot import inferred_robot
 
     robot = inferred_robot(str(path))
@@ -342,7 +337,6 @@ def _robot(entry: Entry, path: Path) -> dict[str, Any]:
 
 def _object(entry: Entry, path: Path) -> dict[str, Any]:
     """Return the content of an object's file and the measured properties of the object."""
-    from mygym.robotics.assets import read_mapping
     from mygym.robotics.objects import density, load_object
 
     spec = load_object(path)

@@ -9,6 +9,7 @@ from mygym.cli.command import FORCE, JSON, TRUST, argument, check_output, comman
 from mygym.cli.output import print_json
 from mygym.errors import ConfigError, bad_value, print_message
 from mygym.exporting.exported_policy import FORMATS
+from mygym.training.directory import find_policy
 
 SUFFIXES = {**FORMATS, "zoo": ".yml", "envhub": ".py"}
 """Format → suffix of its files."""
@@ -61,7 +62,6 @@ def export(options: argparse.Namespace) -> None:
 def _export_policy(options: argparse.Namespace, format: str, out: Path | None) -> Path:
     """Write the policy, and return the path of its file."""
     from mygym.exporting.export import default_path, export
-    from mygym.training.directory import find_policy
 
     path = out or default_path(find_policy(options.run)[0], format)
     check_output(path, "--out", [FORMATS[format]], options.force)
@@ -73,7 +73,6 @@ def _export_policy(options: argparse.Namespace, format: str, out: Path | None) -
 def _export_text(options: argparse.Namespace, format: str, out: Path | None) -> Path:
     """Write an entry of RL Zoo or an `env.py`, print its notes, and return the path of the file."""
     from mygym.exporting import envhub, zoo
-    from mygym.training.directory import find_policy
     from mygym.training.loading import plan_of_run
 
     folder = Path(options.run) if format == "envhub" else find_policy(options.run)[0]

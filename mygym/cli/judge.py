@@ -22,6 +22,7 @@ from mygym.engines.engine import BULLET, MUJOCO
 from mygym.errors import ConfigError, MygymError, bad_value, print_message, print_note
 from mygym.reporting.leaderboard import Row, merge, ranked, read, table
 from mygym.reporting.tables import FORMATS
+from mygym.training.directory import CERTIFICATE
 from mygym.training.files import check_writable
 
 EPISODES = 100
@@ -202,7 +203,6 @@ def certify(options: argparse.Namespace) -> None:
     tolerance = parse_percent(options.tolerance, "--tolerance")
 
     from mygym.reporting.judgement import certify
-    from mygym.training.directory import CERTIFICATE
 
     certificate = certify(options.run, options.episodes, options.engines, tolerance, film=not options.no_film)
     if options.json:

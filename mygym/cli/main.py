@@ -25,6 +25,7 @@ from mygym.errors import (
     error_text,
     print_message,
 )
+from mygym.registry.user_files import located, place_of
 from mygym.training.stop_request import StopRequest, ignore_signals
 
 if TYPE_CHECKING:
@@ -158,7 +159,6 @@ def _outcome(error: Exception, with_traceback: bool) -> tuple[str, int]:
         return "", 1  # the reader has closed the pipe, e.g. `mygym list | head -1`
     if isinstance(error, OSError) and error.filename is None and error.errno in STREAM_ERRORS:
         return f"error: standard output: cannot be written: {error.strerror}", 1
-    from mygym.registry.user_files import place_of
 
     if isinstance(error, OSError) or not place_of(error):
         raise error
@@ -167,8 +167,6 @@ def _outcome(error: Exception, with_traceback: bool) -> tuple[str, int]:
 
 def _message(error: Exception, text: str, with_traceback: bool) -> str:
     """Return the message of an error: its text, the line of the user's code that raised it, and its traceback."""
-    from mygym.registry.user_files import located, place_of
-
     diverged = isinstance(error, DivergedError)  # no mistake of the line that met the number
     message, run = f"error: {text if diverged else located(text, error)}", getattr(error, "run", None)
     if with_traceback:

@@ -14,9 +14,11 @@ from mygym.cli.output import print_json, print_table
 from mygym.config import load_file, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value, counted, print_message
+from mygym.sweeps import executors
+from mygym.sweeps.executors import Executor
+from mygym.sweeps.space import RANGE_WORDS, find_parameters
 
 if TYPE_CHECKING:
-    from mygym.sweeps.executors import Executor
     from mygym.sweeps.run import Report
 
 SPELLED = {"file": "FILE", "out": "--logdir", "train_on": "--train-on"}
@@ -137,8 +139,6 @@ def make_executor(options: argparse.Namespace) -> Executor:
     Raises:
         ConfigError: A flag has a wrong value, or needs another, or the cluster cannot be reached.
     """
-    from mygym.sweeps import executors
-
     if options.executor not in EXECUTORS:
         raise ConfigError(bad_value("--executor", options.executor, EXECUTORS))
     if options.address and options.executor != "ray":
@@ -191,8 +191,6 @@ def _watch(folder: Path) -> None:
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
     """Return the values of `--set`, `--space`, `--trials` and `--import`."""
-    from mygym.sweeps.space import RANGE_WORDS, find_parameters
-
     pairs = [pair for pair in options.space if pair != "default"]
     for pair in pairs:
         key, equals, text = pair.partition("=")

@@ -19,14 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from gymnasium import spaces
 
 from mygym.cli.command import CONFIG_FLAGS, argument, chosen_flag, command, count, flag_value, parse_count, parse_seed
 from mygym.cli.config_files import config_layers
 from mygym.cli.output import print_table
 from mygym.config import Resolved, merge_configs, parse_overrides
+from mygym.config.hyperparameters import controller_rows, hyperparameter_rows, strategy_rows, training_rows
+from mygym.engines.engine import judge_of
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, RunError, bad_value, print_message
 from mygym.nested import at, has
-from mygym.registry import register_dictionary
+from mygym.registry import algorithm, register_dictionary
 from mygym.reporting.comparison import summary_in_words
 from mygym.reporting.records import find_runs
 from mygym.sweeps.executors import Job, LocalExecutor, execute, start
@@ -35,8 +38,6 @@ from mygym.training.directory import is_run
 from mygym.training.stop_request import SEPARATE
 
 if TYPE_CHECKING:
-    from gymnasium import Space
-
     from mygym.planning.plan import RunPlan
     from mygym.training.result import Result
 
@@ -220,10 +221,8 @@ TIMED_STEPS = 200
 """Number of timed control steps."""
 
 
-def compact(space: Space[Any]) -> str:
+def compact(space: spaces.Space[Any]) -> str:
     """Return a description of a space in one line, even if its bounds differ."""
-    from gymnasium import spaces
-
     if isinstance(space, spaces.Dict):
         return f"Dict({', '.join(f'{name}: {compact(subspace)}' for name, subspace in space.items())})"
     if isinstance(space, spaces.Box) and np.unique(space.high).size > 1:
@@ -416,7 +415,6 @@ def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapp
     """Return the config of the run that trains a policy on in the engine that judges it; empty without the flag."""
     if options.finetune_steps is None:
         return {}
-    from mygym.engines.engine import judge_of
 
     if plan is None or judge_of(plan.config.engine) == plan.config.engine:
         needed = "needs an engine that another one judges, such as fused"
@@ -481,10 +479,8 @@ def _print_help(options: argparse.Namespace) -> None:
 
 
 def _print_parameters(file: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
-    from mygym.config.hyperparameters import hyperparameter_rows, strategy_rows, training_rows
     from mygym.planning.plan import make_plan
     from mygym.planning.strategies import sections
-    from mygym.registry import algorithm
 
     resolved = make_plan(file, flags).resolved
     entry = algorithm(resolved.config.algo, resolved.config.framework)
@@ -510,7 +506,6 @@ def _with_value(row: Mapping[str, Any], key: str, resolved: Resolved) -> dict[st
 
 
 def _print_controller(control: str) -> None:
-    from mygym.config.hyperparameters import controller_rows
     from mygym.robotics.controllers import find_controller
 
     name = find_controller(flag_value("control", control)).config.name

@@ -15,6 +15,7 @@ from mygym.cli.command import FORCE, SET, TRUST, argument, check_output, command
 from mygym.cli.config_files import check_engine
 from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
+from mygym.engines.engine import inspection_of, make_world
 from mygym.errors import ConfigError, bad_value, print_note
 from mygym.registry import registry
 from mygym.tasks.observations import MAIN_CAMERA
@@ -93,7 +94,6 @@ def _config(values: Mapping[str, Any]) -> RunConfig:
 
 def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:
     """Return a picture of a robot in a workspace, which it fills if `fit_robot`; None after the end of a `window`."""
-    from mygym.engines.engine import inspection_of, make_world
     from mygym.engines.rendering.camera import Camera, around
     from mygym.engines.world import WorldSpec
     from mygym.robotics.robot import find_robot

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from tqdm import tqdm
 
 from mygym.config import Layer, RunConfig, resolve
 from mygym.demonstrations import lerobot, storage
@@ -369,6 +370,4 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
 
 def progress_bar(total: int, unit: str) -> Any:
     """Return a progress bar of `total` units, hidden if stderr is not a terminal."""
-    from tqdm import tqdm
-
     return tqdm(total=total, unit=unit, dynamic_ncols=True, disable=not sys.stderr.isatty())

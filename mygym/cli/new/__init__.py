@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mygym.cli.command import argument, command, command_kind
+from mygym.cli.new.robot_yaml import line_of, top_key
+from mygym.cli.new.scaffolds import KINDS_TO_CHECK, PACKAGES, SCAFFOLDS, Request, new_files, train_command
+from mygym.cli.output import print_table
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.registry.entries import FRAMEWORKS
@@ -60,8 +63,6 @@ No file is overwritten; on an error, no file is written.
 )
 def new(options: argparse.Namespace) -> None:
     """Scaffold a component: working files to edit, with a config and a test."""
-    from mygym.cli.new.scaffolds import KINDS_TO_CHECK, PACKAGES, SCAFFOLDS, Request, new_files, train_command
-
     kind = command_kind(options.kind)
     if kind not in {**SCAFFOLDS, **PACKAGES}:
         raise ConfigError(bad_value("new", options.kind, [*SCAFFOLDS, *PACKAGES], "cannot be scaffolded"))
@@ -118,8 +119,6 @@ def _check_flags(kind: str, options: argparse.Namespace) -> None:
 
 def _print_inferred(urdf: Path, path: Path) -> None:
     """Print a table of the inferred properties of a robot, with the line of its YAML file that corrects each."""
-    from mygym.cli.new.robot_yaml import line_of, top_key
-    from mygym.cli.output import print_table
     from mygym.robotics.robot import infer_robot
 
     text = path.read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from pathlib import Path
 from string import Template
 
 from mygym.checks.suite import LEARNS
+from mygym.cli.new.robot_yaml import robot_yaml
 from mygym.config.hyperparameters import Schema
 from mygym.config.loading import parse_value
 from mygym.envs.ids import ANY_TASK, env_id
@@ -223,7 +224,6 @@ def _path_from(folder: Path, urdf: Path) -> str:
 
 def _inferred_robot(urdf: Path, folder: Path) -> tuple[str, bytes]:
     """Return the description of the robot that is inferred from a URDF, for a file in `folder`, and its picture."""
-    from mygym.cli.new.robot_yaml import robot_yaml
     from mygym.engines.rendering.robot_sheet import robot_sheet
     from mygym.engines.rendering.thumbnails import as_png
     from mygym.robotics.robot import infer_robot
