@@ -14,7 +14,6 @@ from mygym.cli.command import JSON, argument, command, flag_value, registry_kind
 from mygym.cli.output import print_json, print_table
 from mygym.config import schedules
 from mygym.config.hyperparameters import controller_rows, hyperparameter_rows, strategy_rows, training_rows
-from mygym.config.schedules import may_be_scheduled
 from mygym.errors import AssetError, ConfigError, MygymError, RegistryError, bad_value
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.registry.signatures import first_line, source_location
@@ -219,7 +218,6 @@ def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-
     try:
         cls = algorithm.combo()[0]
     except RegistryError as error:  # its package is not installed
@@ -232,19 +230,13 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "hindsight": algorithm.goal_relabelling,
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
         "algo_params": {row.pop("name"): row for row in hyperparameter_rows(algorithm)},
-        "may be scheduled": list(may_be_scheduled(cls)),
+        "may be scheduled": list(schedules.may_be_scheduled(cls)),
         **({"training_params": training} if training else {}),
         **({"search space": dict(algorithm.search_space)} if algorithm.search_space else {}),
     }
 
 
-def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
-
-    return {"parameters": schedules.describe(target)}
-
-
 def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
-
     text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
     rows = strategy_rows(entry.name)
     return {"documentation": text, "strategy_params": {row.pop("name"): row for row in rows}}
@@ -293,7 +285,6 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
 
 
 def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
-
     return {
         "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),
         "commands": controller.commands,
@@ -316,11 +307,6 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
         "describes": component.of,
         "depends on the goal": component.depends_on_goal,
     }
-
-
-def _workspace(entry: Entry, path: Path) -> dict[str, Any]:
-
-    return dict(read_mapping(path))
 
 
 def _robot(entry: Entry, path: Path) -> dict[str, Any]:
@@ -368,14 +354,14 @@ def _network_component(entry: Entry, framework: str) -> dict[str, Any]:
 
 DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "algorithm": lambda entry, target: {"frameworks": {name: _algorithm(each) for name, each in target.items()}},
-    "schedule": _schedule,
+    "schedule": lambda entry, target: {"parameters": schedules.describe(target)},
     "strategy": _strategy,
     "stage": _stage,
     "predicate": _predicate,
     "reward": _reward,
     "observation": _observation,
     "controller": _controller,
-    "workspace": _workspace,
+    "workspace": lambda entry, path: dict(read_mapping(path)),
     "robot": _robot,
     "object": _object,
 }
