@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -45,86 +45,78 @@ MIN_PICTURE_SHARE = 0.02
 
 def object_checks(name: str) -> Iterator[Check]:
     """Yield the checks of an object, on the default table beside the default robot."""
-    subject = Subject(name)
-    yield Check("loads", lambda: demand(subject.spec.geoms, "has no shapes"))
-    yield Check("mass and inertia", subject.has_realistic_inertia, needs=("loads",))
-    yield Check("rests", subject.stays_at_rest, needs=("loads",))
-    yield Check("exact reset", subject.repeats_exactly, needs=("loads",))
-    yield Check("picture", subject.is_visible, needs=("loads",))
+    spec = cache(lambda: load_object(Path(registry("object").get(name).load())))
+    yield Check("loads", lambda: demand(spec().geoms, "has no shapes"))
+    yield Check("mass and inertia", lambda: _has_realistic_inertia(spec()), needs=("loads",))
+    yield Check("rests", lambda: _stays_at_rest(spec()), needs=("loads",))
+    yield Check("exact reset", lambda: _drops_exactly(spec()), needs=("loads",))
+    yield Check("picture", lambda: _is_visible(spec()), needs=("loads",))
 
 
-class Subject:
-    """An object under test."""
+def _world_with(spec: ObjectSpec) -> World:
+    """Return a new world with the object in it."""
+    return make_world(WorldSpec(find_robot(ROBOT), find_workspace("table"), [spec]))
 
-    def __init__(self, name: str) -> None:
-        self.name = name
 
-    @cached_property
-    def spec(self) -> ObjectSpec:
-        """The object's specification."""
-        return load_object(Path(registry("object").get(self.name).load()))
+def _has_realistic_inertia(spec: ObjectSpec) -> None:
+    """Mass, centre of mass and moments of inertia are possible for a body of the object's size."""
+    inertial, (low, high) = spec.inertial, bounds(spec.geoms)
+    lowest, highest = DENSITIES
+    value = density(spec)
+    allowed = f"materials have {lowest:g} to {highest:g}"
+    message = f"it has a density of {value:.4g} kg/m³ with {spec.mass:g} kg; {allowed}"
+    demand(lowest <= value <= highest, message)
+    outside = ((inertial.centre < low - 1e-6) | (inertial.centre > high + 1e-6)).any()
+    demand(not outside, f"its centre of mass is outside of it: {inertial.centre.round(4).tolist()} m")
+    moments = sorted(spec.body.moments)
+    demand(moments[0] > 0, f"it has moments of inertia of {moments} kg m²")
+    demand(moments[2] <= 1.001 * (moments[0] + moments[1]), f"no body has moments of inertia of {moments} kg m²")
+    reach = np.maximum(np.abs(low - inertial.centre), np.abs(high - inertial.centre))
+    most = spec.mass * float(reach @ reach)
+    demand(
+        moments[2] <= most,
+        f"a moment of inertia of {moments[2]:.3g} kg m² needs a larger body: at most {most:.3g}; "
+        "without `inertia`, it is computed from `mass` and the shapes",
+    )
 
-    def world(self) -> World:
-        """Return a new world with the object in it."""
-        return make_world(WorldSpec(find_robot(ROBOT), find_workspace("table"), [self.spec]))
 
-    def has_realistic_inertia(self) -> None:
-        """Mass, centre of mass and moments of inertia are possible for a body of the object's size."""
-        inertial, (low, high) = self.spec.inertial, bounds(self.spec.geoms)
-        lowest, highest = DENSITIES
-        value = density(self.spec)
-        allowed = f"materials have {lowest:g} to {highest:g}"
-        message = f"it has a density of {value:.4g} kg/m³ with {self.spec.mass:g} kg; {allowed}"
-        demand(lowest <= value <= highest, message)
-        outside = ((inertial.centre < low - 1e-6) | (inertial.centre > high + 1e-6)).any()
-        demand(not outside, f"its centre of mass is outside of it: {inertial.centre.round(4).tolist()} m")
-        moments = sorted(self.spec.body.moments)
-        demand(moments[0] > 0, f"it has moments of inertia of {moments} kg m²")
-        demand(moments[2] <= 1.001 * (moments[0] + moments[1]), f"no body has moments of inertia of {moments} kg m²")
-        reach = np.maximum(np.abs(low - inertial.centre), np.abs(high - inertial.centre))
-        most = self.spec.mass * float(reach @ reach)
-        demand(
-            moments[2] <= most,
-            f"a moment of inertia of {moments[2]:.3g} kg m² needs a larger body: at most {most:.3g}; "
-            "without `inertia`, it is computed from `mass` and the shapes",
-        )
+def _stays_at_rest(spec: ObjectSpec) -> None:
+    """The object stays at its position on the table, in the orientation of its model, without motion."""
+    with closing(_world_with(spec)) as world:
+        rest = measure_rest(world, POSITION, SECONDS)
+        wander = rest.wander(0.4, world.control_hz)
+    findings = {
+        f"moves by {1000 * rest.shift:.1f} mm": rest.shift > MAX_SHIFT,
+        f"leans over by {rest.tilt:.1f}°": rest.tilt > MAX_TILT,
+        f"does not come to rest: it wanders by {1000 * wander:.1f} mm": wander > MAX_WANDER,
+        f"sinks by {1000 * rest.depth:.1f} mm into the surface": rest.depth > MAX_DEPTH,
+    }
+    texts = [text for text, holds in findings.items() if holds]
+    demand(not texts, f"left alone for {SECONDS:g} s it {', '.join(texts)}")
 
-    def stays_at_rest(self) -> None:
-        """The object stays at its position on the table, in the orientation of its model, without motion."""
-        with closing(self.world()) as world:
-            rest = measure_rest(world, POSITION, SECONDS)
-            wander = rest.wander(0.4, world.control_hz)
-        findings = {
-            f"moves by {1000 * rest.shift:.1f} mm": rest.shift > MAX_SHIFT,
-            f"leans over by {rest.tilt:.1f}°": rest.tilt > MAX_TILT,
-            f"does not come to rest: it wanders by {1000 * wander:.1f} mm": wander > MAX_WANDER,
-            f"sinks by {1000 * rest.depth:.1f} mm into the surface": rest.depth > MAX_DEPTH,
-        }
-        texts = [text for text, holds in findings.items() if holds]
-        demand(not texts, f"left alone for {SECONDS:g} s it {', '.join(texts)}")
 
-    def repeats_exactly(self) -> None:
-        """The same drop has the same result, to the bit, whatever happened before."""
-        with closing(self.world()) as world:
-            first = self._drop(world)
-            measure_rest(world, POSITION, 0.2)
-            second = self._drop(world)
-            for seed in range(3):
-                measure_rest(world, (0.1 * seed, 0.3), 0.1 * seed, height=0.02 * seed)
-            third = self._drop(world)
-        for after, other in (("lying still", second), ("falling elsewhere", third)):
-            same = np.array_equal(first.position, other.position) and np.array_equal(
-                first.orientation, other.orientation
-            )
-            demand(same, f"after {after} the same drop ends {np.abs(first.position - other.position).max():.3g} m away")
+def _drops_exactly(spec: ObjectSpec) -> None:
+    """The same drop has the same result, to the bit, whatever happened before."""
+    with closing(_world_with(spec)) as world:
+        first = _drop(world)
+        measure_rest(world, POSITION, 0.2)
+        second = _drop(world)
+        for seed in range(3):
+            measure_rest(world, (0.1 * seed, 0.3), 0.1 * seed, height=0.02 * seed)
+        third = _drop(world)
+    for after, other in (("lying still", second), ("falling elsewhere", third)):
+        same = np.array_equal(first.position, other.position) and np.array_equal(first.orientation, other.orientation)
+        demand(same, f"after {after} the same drop ends {np.abs(first.position - other.position).max():.3g} m away")
 
-    def _drop(self, world: World) -> Rest:
-        return measure_rest(world, POSITION, 0.6, height=0.03)
 
-    def is_visible(self) -> None:
-        """The object's image is not empty."""
-        share = float(silhouette(self.spec, 64, 48).mean())
-        demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its shapes `visible`?")
+def _drop(world: World) -> Rest:
+    return measure_rest(world, POSITION, 0.6, height=0.03)
+
+
+def _is_visible(spec: ObjectSpec) -> None:
+    """The object's image is not empty."""
+    share = float(silhouette(spec, 64, 48).mean())
+    demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its shapes `visible`?")
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,15 +100,14 @@ class _Writer:
         self._samples: dict[str, list[NDArray[Any]]] = {name: [] for name in self._features}
         for kind in ("data/chunk-000", "meta/episodes/chunk-000"):
             (folder / kind).mkdir(parents=True)
-        self._raw = {name: self._open_raw(name) for name in self._features if name not in self._columns}
+        self._raw: dict[str, Any] = {}
+        for name in (name for name in self._features if name not in self._columns):
+            file = folder / f"videos/{name}/{CHUNK}"
+            file.parent.mkdir(parents=True)
+            self._raw[name] = file.with_name(RAW).open("wb")
         fields = [(name, self._type(self._features[name])) for name in self._columns]
         self._schema = pyarrow.schema(fields)
         self._rows = parquet.ParquetWriter(folder / f"data/{CHUNK}.parquet", self._schema)
-
-    def _open_raw(self, name: str) -> Any:
-        folder = (self._folder / f"videos/{name}/{CHUNK}").parent
-        folder.mkdir(parents=True)
-        return (folder / RAW).open("wb")
 
     def _type(self, feature: Mapping[str, Any]) -> Any:
         kind = {"float32": self._arrow.float32(), "int64": self._arrow.int64(), "bool": self._arrow.bool_()}

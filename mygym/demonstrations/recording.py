@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from tqdm import tqdm
 
-from mygym.config import Layer, RunConfig, resolve
+from mygym.config import Layer, resolve
 from mygym.demonstrations import lerobot, storage
 from mygym.demonstrations.episodes import Demonstration, Demonstrations, Observations
 from mygym.demonstrations.storage import load_demonstrations
@@ -211,7 +211,12 @@ def replay(
     chosen = range(len(demonstrations)) if episode is None else [episode]
     recorder = None if video is None else VideoRecorder()
     replays = []
-    with contextlib.closing(_recordered_env(demonstrations.config, camera=camera, width=width, height=height)) as env:
+    config, given = demonstrations.config, {"camera": camera, "width": width, "height": height}
+    changes = {key: value for key, value in given.items() if value is not None}
+    shown = resolve([Layer("argument", {"video": config.video.model_dump() | changes})]).config.video
+    size = {"render_width": shown.width, "render_height": shown.height}
+    env = env_factory.make_env(config, render_mode="rgb_array", camera=shown.camera, **size)
+    with contextlib.closing(env):
         if video is not None:
             check_video(Path(video))
             files.make_folder_for(Path(video))
@@ -223,14 +228,6 @@ def replay(
     if recorder is not None:
         recorder.save(Path(str(video)))
     return replays
-
-
-def _recordered_env(config: RunConfig, **overrides: Any) -> AnyEnv:
-    """Return the environment of a config, with overrides of its `video` section."""
-    video = {key: value for key, value in overrides.items() if value is not None}
-    shown = resolve([Layer("argument", {"video": {**config.video.model_dump(), **video}})]).config.video
-    size = {"render_width": shown.width, "render_height": shown.height}
-    return env_factory.make_env(config, render_mode="rgb_array", camera=shown.camera, **size)
 
 
 MINARI, LEROBOT = FORMATS = ("minari", "lerobot")

@@ -66,9 +66,9 @@ class OnnxSession:
         Exception: The file is damaged; of onnxruntime, without a common class.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path) -> None:
         options = resolve("onnxruntime:SessionOptions", "an exported policy")()
-        options.intra_op_num_threads = options.inter_op_num_threads = threads
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # errors are raised
         session = resolve("onnxruntime:InferenceSession")(str(path), options, providers=["CPUExecutionProvider"])
         self.shapes: dict[str, tuple[Any, ...]] = {entry.name: tuple(entry.shape) for entry in session.get_inputs()}
@@ -86,10 +86,10 @@ class TorchSession:
         Exception: The file is damaged; of torch, without a common class.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path) -> None:
         import torch
 
-        torch.set_num_threads(threads)
+        torch.set_num_threads(1)
         contents = {METADATA: ""}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given buffer is not writable")  # torch 2.10, of its reader
@@ -116,7 +116,6 @@ class ExportedPolicy:
 
     Args:
         path: The file.
-        threads: Threads of the computation.
         trust: Open a file of `torch.export`, although the pickles in it can execute any code.
 
     Attributes:
@@ -127,9 +126,9 @@ class ExportedPolicy:
         RegistryError: onnxruntime is not installed.
     """
 
-    def __init__(self, path: str | Path, threads: int = 1, *, trust: bool = False) -> None:
+    def __init__(self, path: str | Path, *, trust: bool = False) -> None:
         self.path = Path(path)
-        self._session = _open(self.path, threads, trust)
+        self._session = _open(self.path, trust)
         self.description = _description(self.path, self._session.description)
         shapes = self._session.shapes
         self.names = tuple(shapes)
@@ -196,7 +195,7 @@ class ExportedPolicy:
         return {**dict(zip(STATES, state, strict=True)), START: starts.astype(np.float32)}
 
 
-def _open(path: Path, threads: int, trust: bool) -> OnnxSession | TorchSession:
+def _open(path: Path, trust: bool) -> OnnxSession | TorchSession:
     """Return the function of a file; refuse a file that is missing or damaged, or needs `trust`."""
     if path.suffix not in FORMATS.values() or not path.is_file():  # reading a pipe would block
         why = "does not exist" if path.suffix in FORMATS.values() else "is not an exported policy"
@@ -207,7 +206,7 @@ def _open(path: Path, threads: int, trust: bool) -> OnnxSession | TorchSession:
         raise ConfigError(bad_value("file", str(path), allowed, why))
     session: type[OnnxSession] | type[TorchSession] = OnnxSession if path.suffix == FORMATS["onnx"] else TorchSession
     try:
-        return session(path, threads)
+        return session(path)
     except RegistryError:
         raise
     except Exception as error:  # of onnxruntime and torch, without a common class
