@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from gymnasium import spaces
@@ -72,11 +73,8 @@ def faulty(step: int, fault: Fault) -> Iterator[None]:
         observations, rewards, *others = applied(of_batch(self), self.num_envs)
         return observations, np.full(self.num_envs, rewards, dtype=np.float32), *others
 
-    RobotEnv.step, BatchVecEnv.step_wait = faulty_step, faulty_batch  # type: ignore[method-assign]
-    try:
+    with patch.object(RobotEnv, "step", faulty_step), patch.object(BatchVecEnv, "step_wait", faulty_batch):
         yield
-    finally:
-        RobotEnv.step, BatchVecEnv.step_wait = original, of_batch  # type: ignore[method-assign]
 
 
 def interrupt(returned: Any) -> Any:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -404,11 +404,15 @@ def _run(options: argparse.Namespace, train: Callable[..., Result] | None) -> No
         flags.pop("imports", None)  # the config of the run names them
         train = train or api.train
         window: dict[str, Any] = {"gui": True} if options.gui else {}  # a copy of train.py may lack the parameter
-        with _naming_the_run():
+        try:
             result = train(plan or merge_configs(file, flags), resume=options.resume, **window)
             _print_result(result)
             if finetuning:
                 _print_result(train({**finetuning, "pretrained": str(result.path)}, resume=None, **window))
+        except MygymError as error:
+            if error.run is not None:
+                print(f"run: {error.run}", flush=True)
+            raise
 
 
 def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -440,17 +444,6 @@ def _without(arguments: Sequence[str], *flags: str) -> list[str]:
         elif word.partition("=")[0] not in flags:
             kept.append(word)
     return kept
-
-
-@contextlib.contextmanager
-def _naming_the_run() -> Iterator[None]:
-    """Print the path of a failed run as well."""
-    try:
-        yield
-    except MygymError as error:
-        if error.run is not None:
-            print(f"run: {error.run}", flush=True)
-        raise
 
 
 def _print_result(result: Result) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from mygym.registry.signatures import wrong_result
@@ -12,6 +13,9 @@ from mygym.tasks.context import ArmCommand, Condition, StageContext, StartPose
 from mygym.tasks.state import Progress, State, namespace
 from mygym.tasks.task import Task
 from mygym.types import Array
+
+AT_TARGET: StartPose = attrgetter("target")
+"""Start pose of stages that declare none, and of the next sub-task's stages."""
 
 LARGE_BATCH = 8
 """From this batch size on, every stage is evaluated under a mask: cheaper than a search for the active stages."""
@@ -129,14 +133,14 @@ def is_success(task: Task, progress: Progress) -> Array:
 
 def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
     """Return the command of the active stage's expert."""
-    last = len(task.stage_bindings) - 1
+    stages, bindings, last = task.sequence.stages, task.stage_bindings, len(task.stage_bindings) - 1
     commands = []
     for index in active(progress.stage, last + 1):
         number = min(index, last)  # when all stages are complete, the last stage's expert continues
-        context = StageContext(state, progress, goals, task.stage_bindings[number])
-        expert = task.sequence.stages[number].expert
-        command: Any = expert(context, _next_start(task, index))
-        key, shape = f"stage {task.sequence.stages[number].name}", tuple(state.ee_position.shape)
+        context, expert = StageContext(state, progress, goals, bindings[number]), stages[number].expert
+        goes_on = index < last and bindings[index + 1].subtask == bindings[index].subtask
+        command: Any = expert(context, (goes_on and stages[index + 1].start_pose) or AT_TARGET)
+        key, shape = f"stage {stages[number].name}", tuple(state.ee_position.shape)
         if not isinstance(command, ArmCommand):
             raise wrong_result(key, expert, command, "an ArmCommand")
         for field in ("target", *(() if command.second_target is None else ("second_target",))):
@@ -147,19 +151,6 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
     if len(commands) == 1:
         return commands[0][1]
     return _merged(commands, state)
-
-
-def _next_start(task: Task, index: int) -> StartPose:
-    """Return the next stage's start pose if it belongs to the same sub-task, else the target."""
-    stages = task.stage_bindings
-    if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
-        return task.sequence.stages[index + 1].start_pose or _at_target
-    return _at_target
-
-
-def _at_target(context: StageContext) -> Array:
-    """Return the target: the start pose of stages that declare none."""
-    return context.target
 
 
 def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:

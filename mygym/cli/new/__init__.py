@@ -141,7 +141,9 @@ def write_new(files: Mapping[Path, str | bytes]) -> None:
     written: list[Path] = []
     try:
         for path, content in files.items():
-            folders += _make_folders(path.parent)
+            for folder in [parent for parent in path.parents if not parent.exists()][::-1]:
+                folder.mkdir()
+                folders.append(folder)
             with path.open("xb") as file:  # refuses a path that exists
                 written.append(path)
                 file.write(content.encode() if isinstance(content, str) else content)
@@ -158,11 +160,3 @@ def write_new(files: Mapping[Path, str | bytes]) -> None:
             why = f"cannot be written ({error.strerror or error})"
             raise ConfigError(bad_value("file", str(path), "a file in a writable folder", why)) from None
         raise
-
-
-def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder and its parents; return the new folders, the topmost first."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
-    for path in missing:
-        path.mkdir()
-    return missing

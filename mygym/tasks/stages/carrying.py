@@ -132,11 +132,6 @@ def _second_ee(context: StageContext) -> Array:
     return context.state.second_ee_position[:, 0]
 
 
-def _second_holds(context: StageContext) -> Array:
-    """Return whether every finger of the second hand presses on the object."""
-    return context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
-
-
 def _offer_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the other hand, as far as it is lifted: else a policy drags it to and fro."""
     position = _handover_position(context)
@@ -154,7 +149,8 @@ OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other
 
 
 def _steps_held_by_both(context: StageContext) -> Array:
-    return (context.count + 1) * _second_holds(context)
+    """Return the consecutive control steps in which every finger of the second hand has pressed on the object."""
+    return (context.count + 1) * context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
 
 
 def _hand_over_potential(context: StageContext) -> Array:
