@@ -3,6 +3,6 @@
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """
 
-from mygym.checks.suite import SUITES, TRAINED, Check, CheckFailed, Outcome, Suite, check
+from mygym.checks.suite import SUITES, TRAINED, Check, CheckFailed, Outcome, check
 
-__all__ = ["SUITES", "TRAINED", "Check", "CheckFailed", "Outcome", "Suite", "check"]
+__all__ = ["SUITES", "TRAINED", "Check", "CheckFailed", "Outcome", "check"]

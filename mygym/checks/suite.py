@@ -126,36 +126,26 @@ def _describe(error: Exception, origin: str) -> str:
     return f"{message} ({Path(frame.filename)}:{frame.lineno})"
 
 
-@dataclass(frozen=True)
-class Suite:
-    """Conformance suite of a kind of component."""
-
-    checks: str
-    """Import string of the function that yields the checks of a component, so that listing the kinds imports none."""
-    steps: int | None = None
-    """Env steps of each training by default; None: nothing is trained."""
-
-
-SUITES: Mapping[str, Suite] = {
-    "algorithm": Suite("mygym.checks.algorithms:algorithm_checks", steps=2_000),
-    "policy": Suite("mygym.checks.algorithms:policy_checks", steps=500),
-    "strategy": Suite("mygym.checks.algorithms:strategy_checks", steps=2_000),
-    "sampler": Suite("mygym.checks.algorithms:sampler_checks", steps=500),
-    "callback": Suite("mygym.checks.algorithms:callback_checks", steps=500),
-    "task": Suite("mygym.checks.tasks:task_checks"),
-    "stage": Suite("mygym.checks.stages:stage_checks"),
-    "predicate": Suite("mygym.checks.functions:predicate_checks"),
-    "reward": Suite("mygym.checks.functions:reward_checks"),
-    "observation": Suite("mygym.checks.functions:observation_checks"),
-    "robot": Suite("mygym.checks.robots:robot_checks"),
-    "controller": Suite("mygym.checks.robots:controller_checks"),
-    "workspace": Suite("mygym.checks.scenes:workspace_checks"),
-    "object": Suite("mygym.checks.scenes:object_checks"),
+SUITES: Mapping[str, str] = {
+    "algorithm": "mygym.checks.algorithms:algorithm_checks",
+    "policy": "mygym.checks.algorithms:policy_checks",
+    "strategy": "mygym.checks.algorithms:strategy_checks",
+    "sampler": "mygym.checks.algorithms:sampler_checks",
+    "callback": "mygym.checks.algorithms:callback_checks",
+    "task": "mygym.checks.tasks:task_checks",
+    "stage": "mygym.checks.stages:stage_checks",
+    "predicate": "mygym.checks.functions:predicate_checks",
+    "reward": "mygym.checks.functions:reward_checks",
+    "observation": "mygym.checks.functions:observation_checks",
+    "robot": "mygym.checks.robots:robot_checks",
+    "controller": "mygym.checks.robots:controller_checks",
+    "workspace": "mygym.checks.scenes:workspace_checks",
+    "object": "mygym.checks.scenes:object_checks",
 }
-"""Kind of component → its suite."""
+"""Kind of component → import string of the function that yields its checks, so that listing the kinds imports none."""
 
-TRAINED = tuple(kind for kind, suite in SUITES.items() if suite.steps is not None)
-"""Kinds whose suites train."""
+TRAINED = {"algorithm": 2_000, "policy": 500, "strategy": 2_000, "sampler": 500, "callback": 500}
+"""Kind whose suite trains → env steps of each training by default."""
 
 
 def check(
@@ -186,19 +176,18 @@ def check(
         RegistryError: The component does not exist, or not in this framework.
     """
     entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
-    suite = SUITES[kind]
+    checks = resolve(SUITES[kind])
     if kind == "workspace":
         arm = None if robot is None else registry("robot").get(robot, "--robot").name
-        return perform(entry, resolve(suite.checks)(entry.name, arm), skip)
-    if suite.steps is None:
-        return perform(entry, resolve(suite.checks)(entry.name), skip)
+        return perform(entry, checks(entry.name, arm), skip)
+    if kind not in TRAINED:
+        return perform(entry, checks(entry.name), skip)
     if entry.frameworks and framework not in entry.frameworks:
         raise unknown_framework(framework, dict.fromkeys(entry.frameworks), f"{kind} {name!r}")
-    return _train(entry, suite, framework, steps or suite.steps, config or {}, skip)
+    steps = steps or TRAINED[kind]
+    return _train(entry, lambda folder: checks(entry.name, framework, steps, folder, config or {}), skip)
 
 
-def _train(
-    entry: Entry, suite: Suite, framework: str, steps: int, config: Mapping[str, Any], skip: Collection[str]
-) -> Iterator[Outcome]:
+def _train(entry: Entry, checks: Callable[[Path], Iterable[Check]], skip: Collection[str]) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
-        yield from perform(entry, resolve(suite.checks)(entry.name, framework, steps, Path(folder), config), skip)
+        yield from perform(entry, checks(Path(folder)), skip)

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mygym.checks import SUITES
-from mygym.checks.suite import FAILED, LEFT_OUT, PASSED, TRAINED
+from mygym.checks.suite import FAILED, LEFT_OUT, PASSED, SUITES, TRAINED, Outcome
 from mygym.cli.command import (
     CONFIG_FLAGS,
     JSON,
@@ -29,7 +28,6 @@ from mygym.registry import registry
 from mygym.reporting.tables import as_text
 
 if TYPE_CHECKING:
-    from mygym.checks import Outcome
     from mygym.checks.parity import Parity
 
 KINDS_IN_WORDS = ", ".join(map(command_kind, [*SUITES][:-1])) + f" or {command_kind([*SUITES][-1])}"
@@ -195,9 +193,6 @@ def _print_card(card: Mapping[str, Any], episodes: int) -> None:
 DEFAULTS = {"robot": "panda", "task": "reach", "control": "ee_delta"}
 """Values of the flags that a run replaces."""
 
-RUN_FLAGS = ["--engine", "--episodes", "--seed", "--json", "--import"]
-"""Flags that may be combined with a run."""
-
 
 @command(
     "mygym parity",
@@ -233,7 +228,8 @@ def parity(options: argparse.Namespace) -> None:
     flags = {key: value for key in DEFAULTS if (value := getattr(options, key)) is not None}
     if options.run is not None:
         if flags:
-            raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", RUN_FLAGS, "cannot be combined with a run"))
+            allowed = ["--engine", "--episodes", "--seed", "--json", "--import"]
+            raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", allowed, "cannot be combined with a run"))
         _print_transfer(options.run, options.episodes or 100, options.seed, options.engine, options.json)
         return
     values = {**DEFAULTS, **flags}

@@ -15,9 +15,6 @@ from mygym.errors import ConfigError, bad_value, print_message
 if TYPE_CHECKING:
     from mygym.vision.training import EncoderErrors
 
-DATASETS = ("vision",)
-"""Values of KIND."""
-
 UNUSED_FLAGS = {"task", "steps", "n_envs", "learners", "logdir", "engine", "algo", "framework", "strategy", "reward"}
 """Config flags without a meaning for images; the task is a positional argument."""
 
@@ -58,8 +55,8 @@ episode are in one split. Without `randomize` in the config, light, colors, text
 )
 def dataset(options: argparse.Namespace) -> None:
     """Record images of randomized episodes of the scripted expert, with masks, boxes and depth, as a COCO data set."""
-    if options.kind not in DATASETS:
-        raise ConfigError(bad_value("dataset", options.kind, DATASETS, "is not a kind of data set"))
+    if options.kind != "vision":
+        raise ConfigError(bad_value("dataset", options.kind, ["vision"], "is not a kind of data set"))
     splits = parse_value(options.splits, "--splits")
     if not isinstance(splits, dict):
         raise ConfigError(bad_value("--splits", options.splits, "a mapping such as {train: 0.9, val: 0.1}"))

@@ -22,19 +22,6 @@ from mygym.training.evaluation import EXTRA, Evaluation, Predicts, episode_seeds
 from mygym.types import FloatArray
 
 
-@dataclass(frozen=True)
-class Playing:
-    """Episodes of an exported policy."""
-
-    evaluation: Evaluation
-    latencies: FloatArray
-    """`(calls,)` s: durations of `ExportedPolicy.predict` for a single observation."""
-
-    def microseconds(self, percentile: float) -> float:
-        """Return a percentile of the latencies in µs."""
-        return float(1e6 * np.percentile(self.latencies, percentile))
-
-
 class Timed:
     """Policy that measures the duration of each call."""
 
@@ -52,8 +39,10 @@ class Timed:
         return result
 
 
-def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False, *, trust: bool = False) -> Playing:
-    """Play episodes, those of `mygym.evaluate` with the same seed, and measure the latency of the policy.
+def play(
+    file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False, *, trust: bool = False
+) -> tuple[Evaluation, FloatArray]:
+    """Play episodes, those of `mygym.evaluate` with the same seed; return them and the latencies, `(calls,)` s.
 
     `gui` opens a window, whose sliders move the goal; its key `q` ends the episodes. `trust` imports the modules that
     the file names, and opens a file of `torch.export`.
@@ -76,7 +65,7 @@ def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False
         seeds = episode_seeds(seed, EXTRA, episodes, env=env)
         acting = Sliders(env, timed) if gui else timed
         evaluation = evaluate_or_fail(str(file), acting, [env], seeds)
-    return Playing(evaluation, np.array(timed.durations))
+    return evaluation, np.array(timed.durations)
 
 
 def check_imports(policy: ExportedPolicy, trust: bool) -> None:

@@ -228,17 +228,17 @@ def read_sentence(text: str) -> Reading:
     """Return the meaning of a sentence; refuse unknown phrases, nouns and goals, and several meanings."""
     known = Vocabulary(text)
     groups = known.clause_groups()
-    matches = [(match, task) for task in known.tasks if (match := _match(groups, task, known)) is not None]
-    best = max((match.score for match, _ in matches), default=0)
-    chosen = [(match, task) for match, task in matches if match.score == best]
+    matches = [(*match, task) for task in known.tasks if (match := _match(groups, task, known)) is not None]
+    best = max((score for score, *_ in matches), default=0)
+    chosen = [(objects, task) for score, objects, task in matches if score == best]
     # The meaning of a sentence that a built-in task has must not depend on the user's files.
-    chosen = [(match, task) for match, task in chosen if registry("task").get(task.name).built_in] or chosen
+    chosen = [each for each in chosen if registry("task").get(each[1].name).built_in] or chosen
     if len(chosen) > 1:
         raise ConfigError(known.error("has several meanings", "; or ".join(task.describe() for _, task in chosen)))
     if chosen:
-        ((match, task),) = chosen
+        ((objects, task),) = chosen
         described = _in_words(groups, task.composed)
-        return Reading(task.name, match.objects, (), f"{task.name} = {described}")
+        return Reading(task.name, objects, (), f"{task.name} = {described}")
     subtasks = tuple(_subtask(group, known) for group in groups)
     return Reading("", {}, subtasks, _in_words(groups, [group.stages for group in groups]))
 
@@ -267,17 +267,12 @@ def _subtask(group: ClauseGroup, known: Vocabulary) -> dict[str, Any]:
     return {"stages": group.composition, **target, **base}
 
 
-@dataclass(frozen=True)
-class _Match:
-    """Agreement of a sentence with a named task."""
+def _match(groups: list[ClauseGroup], task: Task, known: Vocabulary) -> tuple[int, dict[str, str]] | None:
+    """Return the agreement of the clause groups of a sentence with a task; None if they do not fit.
 
-    score: int
-    """Number of nouns that are those of the task, and of clause groups with all of its stages."""
-    objects: Mapping[str, str]
-
-
-def _match(groups: list[ClauseGroup], task: Task, known: Vocabulary) -> _Match | None:
-    """Return the agreement of the clause groups of a sentence with a task; None if they do not fit."""
+    These are the number of nouns that are those of the task, and of clause groups with all of its stages; and role →
+    object, where it is not the object of the task.
+    """
     if len(groups) != len(task.subtasks):
         return None
     score, nouns_of, objects = 0, dict[str, str](), dict[str, str]()
@@ -304,7 +299,7 @@ def _match(groups: list[ClauseGroup], task: Task, known: Vocabulary) -> _Match |
                 objects[role] = known.objects[noun]
             else:
                 return None
-    return _Match(score, objects)
+    return score, objects
 
 
 def _is_within(short: tuple[str, ...], long: tuple[str, ...]) -> bool:

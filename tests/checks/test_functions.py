@@ -30,7 +30,7 @@ def finding(kind: str, name: str) -> tuple[str, str]:
 
 def test_every_suite_is_of_a_registered_kind() -> None:
     assert set(SUITES) <= set(REGISTRIES)
-    assert all(callable(resolve(suite.checks)) for suite in SUITES.values())
+    assert all(callable(resolve(checks)) for checks in SUITES.values())
 
 
 QUICK_PREDICATES = ("near", "clear", "held", "free", "placed", "turned", "touched")

@@ -155,7 +155,7 @@ def test_a_file_of_torch_export_acts_as_the_policy_and_needs_trust(trained: Path
         ExportedPolicy(file.path)
     policy = ExportedPolicy(file.path, trust=True)
     assert policy.description["algo"] == "bc"
-    assert play(file.path, episodes=2, trust=True).evaluation.episodes
+    assert play(file.path, episodes=2, trust=True)[0].episodes
 
 
 def test_the_checksum_is_that_of_the_weights_of_the_run(exported: Export, trained: Path) -> None:

@@ -134,7 +134,7 @@ def test_images_are_inputs_as_the_environment_gives_them(algo: str, network: str
     described = ExportedPolicy(file).description["observation"]["image"]
     assert (described["shape"], described["dtype"]) == ([64, 64, 3], "uint8")
     assert described["components"] == [{"name": "image", "unit": "1/255", "camera": "main"}]
-    assert_equal_episodes(play(file, episodes=2).evaluation, mygym.evaluate(tmp_path, episodes=2))
+    assert_equal_episodes(play(file, episodes=2)[0], mygym.evaluate(tmp_path, episodes=2))
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_several_tasks_are_played_with_their_codes(tmp_path: Path) -> None:
 
     tasks = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}, "algo": "ppo"}
     file = mygym.export(save_run(tmp_path, {**tasks, "n_envs": 2})).path
-    evaluation = play(file, episodes=2).evaluation
+    evaluation = play(file, episodes=2)[0]
     assert_equal_episodes(evaluation, mygym.evaluate(tmp_path, episodes=2))
     assert {episode.task for episode in evaluation.episodes} == {"reach", "push"}
 
