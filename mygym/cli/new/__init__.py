@@ -15,11 +15,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.registry.entries import FRAMEWORKS
 
-KINDS_IN_WORDS = (
-    "algo, policy, strategy, sampler, callback, task, stage, predicate, reward, observation, controller, robot, "
-    "workspace, object or env"
-)
-
+KINDS_IN_WORDS = ", ".join([*SCAFFOLDS][:-1]) + f" or {[*SCAFFOLDS][-1]}"
 
 TRAIN_FLAGS = {kind: kind for kind in ("algo", "task", "robot", "workspace", "reward")} | {"controller": "control"}
 """Kind → flag of `train.py`."""

@@ -36,10 +36,6 @@ def _bring_to(context: StageContext, position: Array, ee_position: Array, advanc
     return limited(ee_position, position + ee_position - context.object_position, advance)
 
 
-def _rotate_potential(context: StageContext) -> Array:
-    return 1.0 - abs(wrapped(context.object_yaw - context.goal_yaw)) / math.pi
-
-
 def _rotate_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Turn the object above the table; if the stage began at the goal, turn it at its position."""
     xp = namespace(context.goal)
@@ -49,7 +45,8 @@ def _rotate_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(limited(context.ee_position, target, 0.02), CLOSED, xp.clip(missing, -0.1, 0.1))
 
 
-ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,
+ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}",
+               lambda context: 1.0 - abs(wrapped(context.object_yaw - context.goal_yaw)) / math.pi, _rotate_expert,
                needs_tool_yaw=True)  # fmt: skip
 
 
@@ -105,15 +102,12 @@ def _followed_long_enough(context: StageContext) -> Array:
     return context.count >= FOLLOW_STEPS
 
 
-def _follow_potential(context: StageContext) -> Array:
-    return closeness(distance(context.object_position, _moving_goal(context)), RADIUS)
-
-
 def _follow_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(_bring_to(context, _moving_goal(context, TIME_STEP), context.ee_position, ADVANCE), CLOSED)
 
 
-FOLLOW = Stage("follow", "F", ("held",), ("followed",), "follow the moving goal with {object}", _follow_potential,
+FOLLOW = Stage("follow", "F", ("held",), ("followed",), "follow the moving goal with {object}",
+               lambda context: closeness(distance(context.object_position, _moving_goal(context)), RADIUS),
                _follow_expert, ends=("placed",), complete=_followed_long_enough, count=_steps_at_moving_goal,
                waypoint=_moving_goal)  # fmt: skip
 

@@ -194,10 +194,6 @@ def _hold(context: StageContext) -> Array:
     return lifted(context.target - HOOK * way, -0.5 * HOOK)
 
 
-def _open_start(context: StageContext) -> Array:
-    return lifted(_hold(context), 0.05)
-
-
 def _steps_at_handle(context: StageContext) -> Array:
     is_at_handle = distance(context.ee_position, _hold(context)) < 0.5 * HOOK
     is_lost = distance(context.ee_position, _hold(context)) > 2 * HOOK
@@ -224,7 +220,8 @@ def _open_potential(context: StageContext) -> Array:
 
 
 OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _open_potential, _open_expert,
-                start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
+                start_pose=lambda context: lifted(_hold(context), 0.05), count=_steps_at_handle, needs_part=True,
+                uses_gripper=True)  # fmt: skip
 
 
 def _push_start(context: StageContext) -> Array:

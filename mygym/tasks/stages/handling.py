@@ -94,10 +94,6 @@ APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", app
                  needs_object=False)  # fmt: skip
 
 
-def _grasp_start(context: StageContext) -> Array:
-    return lifted(context.target, 0.05)
-
-
 def _grasp_potential(context: StageContext) -> Array:
     between = closeness_outside(distance(context.ee_position, context.target), BETWEEN, GRASP_HALF)
     return 0.5 * between + 0.5 * _touch(context)
@@ -123,7 +119,7 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _grasp_potential, _grasp_expert,
-              start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
+              start_pose=lambda context: lifted(context.target, 0.05), needs_gripper=True)  # fmt: skip
 
 
 def move_potential(context: StageContext) -> Array:
@@ -228,13 +224,8 @@ def _lies_at_goal(context: StageContext) -> Array:
     return rests if context.bound.put_down_by is None else rests & at_goal(context)
 
 
-def _elapsed_steps(context: StageContext) -> Array:
-    """Return the control steps since the stage began."""
-    return context.count + 1
-
-
 DROP = Stage("drop", "D", ("held",), ("free",), "release {object}", _drop_potential, _drop_expert,
-             complete=_lies_at_goal, count=_elapsed_steps, weight=RELEASING)  # fmt: skip
+             complete=_lies_at_goal, count=lambda context: context.count + 1, weight=RELEASING)  # fmt: skip
 
 
 def _withdraw_potential(context: StageContext) -> Array:
@@ -242,11 +233,8 @@ def _withdraw_potential(context: StageContext) -> Array:
     return xp.clip(distance(context.ee_position, context.target) / context.thresholds.clear, 0.0, 1.0)
 
 
-def _withdraw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
-    return ArmCommand(lifted(context.start_ee_position, 0.25), OPEN)
-
-
-WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential, _withdraw_expert,
+WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential,
+                 lambda context, start_pose: ArmCommand(lifted(context.start_ee_position, 0.25), OPEN),
                  weight=RELEASING)  # fmt: skip
 
 for _stage in (APPROACH, GRASP, MOVE, INSERT, DROP, WITHDRAW):

@@ -87,12 +87,9 @@ def _poke_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(target, CLOSED)
 
 
-def _poke_potential(context: StageContext) -> Array:
-    return closeness(distance(context.ee_position, context.object_position), context.thresholds.near)
-
-
-POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,
-             start_pose=_poke_start)  # fmt: skip
+POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}",
+             lambda context: closeness(distance(context.ee_position, context.object_position), context.thresholds.near),
+             _poke_expert, start_pose=_poke_start)  # fmt: skip
 
 
 GRAVITY = 9.81
@@ -250,10 +247,6 @@ def _flies_to_goal(context: StageContext, tolerances: float = 1.0) -> Array:
     return (context.object_position[:, 2] > WALLS) & (_miss(context) < tolerances * context.thresholds.tolerance)
 
 
-def _flies_near_goal(context: StageContext) -> Array:
-    return _flies_to_goal(context, NEAR_GOAL)
-
-
 def _lies(context: StageContext) -> Array:
     """Return whether the object is neither in the hand nor in flight: it has to be grasped again."""
     return _is_low(context) & ~context.finger_contact.any(-1)
@@ -291,8 +284,8 @@ def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
               ends=("near", "placed"), complete=_flies_to_goal, count=_steps_of_swing, weight=CARRYING,
               needs_gripper=True)  # fmt: skip
-TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", complete=_flies_near_goal,
-               returns=_lies)  # fmt: skip
+TOSS = replace(THROW, name="toss", phrase="toss {object} {goal}", returns=_lies,
+               complete=lambda context: _flies_to_goal(context, NEAR_GOAL))  # fmt: skip
 
 
 def _lies_untouched(context: StageContext) -> Array:
