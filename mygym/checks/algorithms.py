@@ -87,14 +87,10 @@ def fail(returned: Any) -> Any:
     raise ValueError("the environment's own mistake")
 
 
-def with_observation(value: float) -> Fault:
-    """Return a fault that fills the observation with `value`."""
-
-    def fill(returned: Any) -> Any:
-        map_arrays(lambda array: array.fill(value), returned[0])
-        return returned
-
-    return fill
+def spoil_observation(returned: Any) -> Any:
+    """Fill the observation with numbers that are none."""
+    map_arrays(lambda array: array.fill(np.nan), returned[0])
+    return returned
 
 
 _LOAD_AND_PREDICT = """\
@@ -170,7 +166,7 @@ FAULT_STEP = 150
 FAULTS: Mapping[str, tuple[Fault, str]] = {
     "raises in step": (fail, "the environment's own mistake"),
     "returns rewards that are not a number": (lambda returned: (returned[0], float("nan"), *returned[2:]), ""),
-    "returns observations that are not a number": (with_observation(float("nan")), ""),
+    "returns observations that are not a number": (spoil_observation, ""),
 }
 """Behaviour of a faulty environment → the fault, and text that the error must contain."""
 

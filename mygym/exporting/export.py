@@ -143,7 +143,7 @@ def _goal_components(env: RobotEnv) -> list[dict[str, Any]]:
         {
             "name": section.name,
             "slice": [section.first, section.first + section.size],
-            "flag": section.is_flag,
+            "flag": section.term is None,
             "tolerance": section.tolerance,
         }
         for section in env.builder.goal_space.sections

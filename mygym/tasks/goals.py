@@ -46,11 +46,6 @@ class GoalSection:
         return self.predicate.name if self.term is None else self.term.name
 
     @property
-    def is_flag(self) -> bool:
-        """Whether the section is a flag, 0 or 1."""
-        return self.term is None
-
-    @property
     def size(self) -> int:
         """Number of values."""
         return 1 if self.term is None else self.term.size

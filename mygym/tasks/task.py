@@ -244,11 +244,6 @@ class Task:
         names = self.assets(self.subtasks[0].object)
         return names[0] if len(names) == 1 else None
 
-    @property
-    def varies_objects(self) -> bool:
-        """Whether the object of a role differs between episodes."""
-        return any(len(self.assets(role)) > 1 for role in self.roles)
-
     def assets(self, role: str) -> tuple[str, ...]:
         """Return the objects of a role, of which each episode draws one."""
         names = self.objects.get(role, role)

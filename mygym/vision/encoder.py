@@ -233,11 +233,6 @@ def scaled(images: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(images).float() / 255.0
 
 
-def image_shape(component: str, images: ImageParams) -> tuple[int, int, int]:
-    """Return the shape `(C, H, W)` of a component's images."""
-    return find_component(component).channels, images.height, images.width
-
-
 def load_encoder(path: str | Path, key: str) -> Encoder:
     """Return the encoder in a file.
 
@@ -249,6 +244,7 @@ def load_encoder(path: str | Path, key: str) -> Encoder:
 
 def _build(conditions: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Encoder:
     images, component = ImageParams(**conditions["images"]), conditions["component"]
-    network = NETWORKS[conditions["network"]](image_shape(component, images), **conditions["arguments"])
+    shape = find_component(component).channels, images.height, images.width
+    network = NETWORKS[conditions["network"]](shape, **conditions["arguments"])
     network.load_state_dict(tensors)
     return Encoder(network.eval(), component, tuple(conditions["cameras"]), images)

@@ -80,7 +80,7 @@ def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
     for section in space.sections:
         indices = (..., slice(section.first, section.first + section.size))
         scale = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1))
-        if section.is_flag:
+        if section.term is None:
             desired[indices], achieved[indices] = 1.0, rng.integers(0, 2, (*batch, 1))
         elif section.name == "yaw":
             angle = rng.uniform(-4, 4, (*batch, 1))
@@ -152,9 +152,9 @@ def test_sections_fill_the_vector_in_order_each_in_its_unit() -> None:
         for section in space.sections:
             angle = section.name == "yaw"
             expected = section.bound.thresholds.angle if angle else section.bound.thresholds.tolerance
-            assert section.tolerance == (0.5 if section.is_flag else expected)
+            assert section.tolerance == (0.5 if section.term is None else expected)
             assert section.metres == (
-                goal_terms.FLAG_METRES if section.is_flag else goal_terms.ANGLE_METRES if angle else 1.0
+                goal_terms.FLAG_METRES if section.term is None else goal_terms.ANGLE_METRES if angle else 1.0
             )
 
 
