@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mygym import api
-from mygym.checks.stages import Episode, arrays_of, copied, demand_pure, expert_episode, joined, play, setting
+from mygym.checks.stages import Episode, arrays_of, demand_pure, expert_episode, joined, play, setting
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import with_robot
 from mygym.config.schema import ImageParams
@@ -233,7 +233,7 @@ def example(name: str) -> dict[str, Any]:
     for config in map(with_robot, configs):
         with api.make_env(config) as env:
             env.reset(seed=0)
-            context = copied(env.context)
+            context = joined([env.context])
         if np.asarray(find_component(name).function(context)).shape[-1] > 0:
             return config
     raise CheckFailed("has no numbers in any built-in task")

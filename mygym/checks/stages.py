@@ -46,17 +46,12 @@ def expert_episode(config: Mapping[str, Any]) -> Episode:
     with api.make_env(config) as env:
 
         def act(step: int) -> NDArray[np.float32]:
-            contexts.append(copied(env.context))
+            contexts.append(joined([env.context]))
             stages.append(int(env.progress.stage[0]))
             return env.expert_action()
 
         play(env, 0, act)
     return Episode(tuple(contexts), tuple(stages))
-
-
-def copied(context: EpisodeContext) -> EpisodeContext:
-    """Return a context with copies of all arrays."""
-    return joined([context])
 
 
 def joined(contexts: Sequence[EpisodeContext]) -> EpisodeContext:

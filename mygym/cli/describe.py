@@ -201,20 +201,16 @@ def _taken(config: Mapping[str, Any]) -> Any:
 def describe_component(entry: Entry) -> dict[str, Any]:
     """Return the description of a component other than a task."""
     target = entry.load()
-    header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
+    header: dict[str, Any] = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     if entry.kind in DESCRIBERS:
         return {**header, **DESCRIBERS[entry.kind](entry, target)}
-    requires = {"requires": list(entry.requires)} if entry.requires else {}
-    return {**header, **requires, **_describe_other(entry, target)}
-
-
-def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
-    """Return the description of a component of a kind without a function in `DESCRIBERS`."""
+    if entry.requires:
+        header["requires"] = list(entry.requires)
     if isinstance(target, Mapping):
-        return {"frameworks": {framework: _network_component(entry, framework) for framework in target}}
+        return {**header, "frameworks": {framework: _network_component(entry, framework) for framework in target}}
     if is_dataclass(target) and not isinstance(target, type):
-        return {key: value for key, value in asdict(target).items() if not callable(value)}
-    return {"documentation": inspect.getdoc(target) or ""}
+        return {**header, **{key: value for key, value in asdict(target).items() if not callable(value)}}
+    return {**header, "documentation": inspect.getdoc(target) or ""}
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
@@ -365,7 +361,7 @@ DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "robot": _robot,
     "object": _object,
 }
-"""Kind → function of the entry and its target that returns the content; other kinds use `_describe_other`."""
+"""Kind → function of the entry and its target that returns the content; other kinds need none."""
 
 
 @command(
