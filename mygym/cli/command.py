@@ -208,11 +208,11 @@ def log_directory(
 
 
 class _Former(argparse.Action):
-    """Takes a flag under its former name, with a note; `const` is the flag."""
+    """Takes a flag under its former name, with a note; `const` is the action of the flag."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        note_former(str(option_string), str(self.const))
-        setattr(namespace, self.dest, values)
+        note_former(str(option_string), self.const.option_strings[0])
+        self.const(parser, namespace, self.const.type(values) if self.const.type else values)
 
 
 class Parser(argparse.ArgumentParser):
@@ -315,7 +315,7 @@ def _add(group: argparse._ActionsContainer, added: Argument) -> None:
     action = either.add_argument(*added.names, **options)
     if former:
         hidden: dict[str, Any] = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
-        either.add_argument(former, dest=action.dest, action=_Former, const=added.names[0], **hidden)
+        either.add_argument(former, dest=action.dest, action=_Former, const=action, **hidden)
 
 
 def _config_flag(key: str) -> Argument:
