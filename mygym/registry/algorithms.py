@@ -13,8 +13,16 @@ from typing import Any, Self, TypeVar
 from mygym.errors import RegistryError, bad_value
 from mygym.nested import merged, without
 from mygym.registry.entries import Entry, caller, resolve, unknown_framework
-from mygym.registry.registries import decorator, registry
-from mygym.registry.signatures import Parameter, checked_registration, first_line, fits, of_library, parameters
+from mygym.registry.registries import decorator, registry, wrong_parameters
+from mygym.registry.signatures import (
+    Parameter,
+    checked_registration,
+    first_line,
+    fits,
+    of_library,
+    parameters,
+    signature,
+)
 from mygym.registry.user_files import on_import
 
 
@@ -90,7 +98,11 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     The ancestor is searched along the MRO, among the algorithms of the same framework. A built-in algorithm is also an
     ancestor of the subclasses of the class that it adapts, e.g. `ppo` of the subclasses of SB3's `PPO`. Values that
     the class or its policy declares in a constructor are not inherited.
+
+    Raises:
+        RegistryError: A method of the class refuses the arguments with which it is called.
     """
+    _check_calls(entry.target)
     declared = parameters(entry.target)
     entry = replace(entry, goal_relabelling="replay_buffer_class" in declared)
     policy = declared.get("policy")
@@ -133,6 +145,38 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         search_space={**_constructor_defaults(whole, parent, parent.search_space), **entry.search_space},
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
+
+
+CALLS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "learn": (("total_timesteps", "callback"), ()),
+    "predict": (("observation", "state", "episode_start", "deterministic"), ()),
+    "save": (("path",), ()),
+    "load": (("path",), ("env", "device")),
+}
+"""Method of SB3's algorithms → the arguments with which mygym calls it: positional ones, and keywords."""
+
+
+def _check_calls(cls: type) -> None:
+    """Refuse an SB3 algorithm with a method of the user that cannot be called as mygym and SB3 call it."""
+    if not any(base.__name__ == "BaseAlgorithm" for base in cls.__mro__):  # refused when a run is planned
+        return
+    calls = dict(CALLS)
+    if getattr(cls, "defines_training", False):
+        calls |= {"training": (("loop",), ()), "setup": ((), ())}
+    elif of_library(cls.learn):  # type: ignore[attr-defined]  # it calls `train` with all its arguments as keywords
+        library = next(base for base in cls.__mro__ if of_library(base))
+        if hasattr(library, "train"):
+            calls["train"] = ((), tuple(signature(library.train).parameters)[1:])
+    for name, (positional, keywords) in calls.items():
+        found = inspect.getattr_static(cls, name, None)
+        method = found.__func__ if isinstance(found, classmethod) else found
+        if not inspect.isfunction(method) or of_library(method) or hasattr(method, "__wrapped__"):
+            continue
+        try:
+            signature(method).bind("self", *positional, **dict.fromkeys(keywords))
+        except TypeError:
+            allowed = f"{name}({', '.join(['self', *positional, *keywords])})"
+            raise wrong_parameters("algorithm", cls, method, allowed) from None
 
 
 def policy_class(entry: Algorithm) -> Any:

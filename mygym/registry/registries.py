@@ -631,8 +631,13 @@ def _check_signature(kind: str, base: type, cls: type, method: Callable[..., Any
     except TypeError:
         attributes = [f"self.{name}" for name in taken.parameters if name in base.__annotations__]
         allowed = _call(hook) + (f", with {', '.join(attributes)}" if attributes else "")
-        why = f"takes other parameters than mygym passes to {cls.__name__} ({source_location(method)})"
-        raise RegistryError(bad_value(f"register_{kind}", _call(method), allowed, why)) from None
+        raise wrong_parameters(kind, cls, method, allowed) from None
+
+
+def wrong_parameters(kind: str, cls: type, method: Callable[..., Any], allowed: str) -> RegistryError:
+    """Return the error for a method of the user's class that refuses the arguments of mygym's call."""
+    why = f"takes other parameters than mygym passes to {cls.__name__} ({source_location(method)})"
+    return RegistryError(bad_value(f"register_{kind}", _call(method), allowed, why))
 
 
 def _call(function: Callable[..., Any]) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from stable_baselines3.common.utils import ConstantSchedule
 from torch import nn
 
 import mygym
-from mygym.algos.stable_baselines import PPO
+from mygym.algos.stable_baselines import PPO, SAC
 from mygym.config import load_file
 from mygym.config.schedules import register_schedule
 from mygym.envs.ids import env_id
@@ -53,6 +53,7 @@ from mygym.tasks.rewards import register_reward
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.pushing import SETTLE
 from mygym.tasks.task import register_task
+from mygym.training.runner import Runner
 from tests.components import ALGORITHMS, COMBOS, slow_except
 
 SHORT = {
@@ -493,6 +494,50 @@ def test_a_class_that_is_no_algorithm_is_refused_with_its_origin(tmp_path: Path)
     assert "NoAlgorithm" in message
     assert f"{__file__}:" in message
     assert "Stable-Baselines3 algorithm or of Runner" in message
+
+
+def as_keywords(self, total_timesteps, **options): ...
+def more_defaults(self, total_timesteps, callback=None, tries=3, *, log=None): ...
+def anything(self, *args, **kwargs): ...
+@classmethod
+def loads(cls, path, env=None, **kwargs): ...
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "method", "call"),
+    [
+        (PPO, "learn", lambda self, total_timesteps: None, "learn(self, total_timesteps, callback)"),
+        (PPO, "learn", as_keywords, "learn(self, total_timesteps, callback)"),
+        (PPO, "learn", more_defaults, ""),
+        (PPO, "learn", anything, ""),
+        (PPO, "learn", wraps(as_keywords)(anything), ""),
+        (PPO, "train", lambda self, epochs: None, "train(self)"),
+        (PPO, "train", lambda self, epochs=3: None, ""),
+        (SAC, "train", lambda self, gradient_steps: None, "train(self, gradient_steps, batch_size)"),
+        (SAC, "train", lambda self, batch_size=1, gradient_steps=1, more=2: None, ""),
+        (SAC, "predict", lambda self, observation, deterministic: None, "predict(self, observation, state, "),
+        (SAC, "save", lambda self: None, "save(self, path)"),
+        (SAC, "load", classmethod(lambda cls, path: None), "load(self, path, env, device)"),
+        (SAC, "load", loads, ""),
+        (Runner, "training", lambda self: None, "training(self, loop)"),
+        (Runner, "training", lambda self, loop, *, tries=3: None, ""),
+    ],
+)
+def test_methods_that_cannot_be_called_are_refused_with_their_line(
+    base: type, name: str, method: Any, call: str
+) -> None:
+    cls = type("Custom", (base,), {name: method})
+    if not call:
+        register_algorithm("custom")(cls)
+        return
+    with pytest.raises(RegistryError) as error:
+        register_algorithm("custom")(cls)
+    assert f"allowed: {call}" in str(error.value)
+    assert re.search(rf"Custom \({__file__}:\d+\)", str(error.value))
+
+
+def test_train_may_take_what_the_own_learn_passes() -> None:
+    register_algorithm("custom")(type("Custom", (PPO,), {"learn": anything, "train": lambda self, epochs: None}))
 
 
 def test_only_classes_are_registered_as_algorithms() -> None:
