@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import decorator, registry
+from mygym.registry import decorator, refuse_misspelt_methods, registry
 from mygym.registry.signatures import checked_registration, parameters, source_location
 
 if TYPE_CHECKING:
@@ -33,10 +33,17 @@ def register_callback(name: str, *, help: str = "", override: bool = False) -> C
         override: Replace a callback of the same name.
 
     Raises:
-        RegistryError: The class is not a subclass of SB3's `BaseCallback`, or the name is taken.
+        RegistryError: The class is not a subclass of SB3's `BaseCallback`, or misspells the name of a method that SB3
+            calls; or the name is taken.
     """
+
+    def build(cls: type[C]) -> type[C]:
+        base = next(base for base in cls.__mro__ if base.__name__ == "BaseCallback")
+        refuse_misspelt_methods("callback", base, cls)
+        return cls
+
     allowed = "a subclass of stable_baselines3's BaseCallback"
-    return decorator("callback", name, check=is_callback, allowed=allowed, help=help, override=override)
+    return decorator("callback", name, build=build, check=is_callback, allowed=allowed, help=help, override=override)
 
 
 def is_callback(cls: Any) -> bool:

@@ -30,6 +30,7 @@ from mygym.registry.registries import (
     isolated,
     of_user,
     refresh,
+    refuse_misspelt_methods,
     registry,
 )
 
@@ -55,6 +56,7 @@ __all__ = [
     "of_user",
     "parameters_of",
     "refresh",
+    "refuse_misspelt_methods",
     "register_activation",
     "register_algorithm",
     "register_dictionary",

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from mygym.errors import RegistryError, bad_value
 from mygym.nested import merged, without
 from mygym.registry.entries import Entry, caller, resolve, unknown_framework
-from mygym.registry.registries import decorator, registry, wrong_parameters
+from mygym.registry.registries import decorator, refuse_misspelt_methods, registry, wrong_parameters
 from mygym.registry.signatures import (
     Parameter,
     checked_registration,
@@ -22,6 +22,7 @@ from mygym.registry.signatures import (
     of_library,
     parameters,
     signature,
+    source_location,
 )
 from mygym.registry.user_files import on_import
 
@@ -100,10 +101,14 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
     the class or its policy declares in a constructor are not inherited.
 
     Raises:
-        RegistryError: A method of the class refuses the arguments with which it is called.
+        RegistryError: A method of the class refuses the arguments with which it is called, or the search space has a
+            parameter that the class does not take.
     """
     _check_calls(entry.target)
     declared = parameters(entry.target)
+    for key in entry.search_space.keys() - declared.keys():
+        why = f"is not a parameter of {entry.target.__name__} ({source_location(entry.target)})"
+        raise RegistryError(bad_value("register_algorithm: search_space", key, [*declared], why))
     entry = replace(entry, goal_relabelling="replay_buffer_class" in declared)
     policy = declared.get("policy")
     if policy and not policy.required and isinstance(policy.default, type) and not of_library(policy.declared_by):
@@ -163,6 +168,7 @@ def _check_calls(cls: type) -> None:
     calls = dict(CALLS)
     if getattr(cls, "defines_training", False):
         calls |= {"training": (("loop",), ()), "setup": ((), ())}
+        refuse_misspelt_methods("algorithm", next(base for base in cls.__mro__ if of_library(base)), cls)
     elif of_library(cls.learn):  # type: ignore[attr-defined]  # it calls `train` with all its arguments as keywords
         library = next(base for base in cls.__mro__ if of_library(base))
         if hasattr(library, "train"):

@@ -581,15 +581,9 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
                 signatures = [_call(getattr(base, hook)) for hook in known if hasattr(base, hook)]
                 why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
                 raise RegistryError(bad_value(f"register_{kind}", name, " or ".join(signatures) or replacement, why))
-        methods = dict(inspect.getmembers_static(cls, inspect.isfunction))
-        unchanged = [name for name, method in methods.items() if vars(base).get(name) is method and name[0] != "_"]
-        for name, method in methods.items():
+        refuse_misspelt_methods(kind, base, cls)
+        for name, method in inspect.getmembers_static(cls, inspect.isfunction):
             hook = inspect.getattr_static(base, name, None)
-            is_new = hook is None and name[0] != "_"
-            near = difflib.get_close_matches(name, unchanged, n=1, cutoff=0.9) if is_new else []
-            if near and _is_named_once(method):
-                why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
-                raise RegistryError(bad_value(f"register_{kind}", name, near, why))
             if inspect.isfunction(hook) and method is not hook and not name.startswith("_"):
                 _check_signature(kind, base, cls, method, hook)
                 form, _, inner = str(hook.__annotations__.get("return")).partition("[")
@@ -602,6 +596,22 @@ def check_hooks(kind: str, base: type, replaced: Mapping[str, str]) -> Callable[
 
 RESULTS: Mapping[str, type] = {"Mapping": Mapping, "dict": dict, "Sequence": Sequence}
 """Annotations of results that are checked."""
+
+
+def refuse_misspelt_methods(kind: str, base: type, cls: type) -> None:
+    """Refuse a method that nothing in its file names, and whose name is nearly that of a hook that `cls` leaves as is.
+
+    Raises:
+        RegistryError: The class has such a method.
+    """
+    methods = dict(inspect.getmembers_static(cls, inspect.isfunction))
+    hooks = [name for name, method in methods.items() if vars(base).get(name) is method and name[:2] != "__"]
+    for name, method in methods.items():
+        alike = [hook for hook in hooks if (hook[0] == "_") == (name[0] == "_")] if not hasattr(base, name) else []
+        near = difflib.get_close_matches(name, alike, n=1, cutoff=0.85)
+        if near and _is_named_once(method):
+            why = f"is a method of {cls.__name__} that is never called ({source_location(method)})"
+            raise RegistryError(bad_value(f"register_{kind}", name, near, why))
 
 
 def _is_named_once(method: FunctionType) -> bool:

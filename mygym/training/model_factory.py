@@ -33,7 +33,7 @@ from mygym.planning.checks import gathers_rollouts, is_frozen, with_loaded_encod
 from mygym.planning.plan import Plannable, RunPlan, plan_of
 from mygym.registry import is_environment
 from mygym.registry.algorithms import Combo
-from mygym.registry.signatures import is_noise, of_library, parameters, signature, source_location, wrong_result
+from mygym.registry.signatures import is_noise, of_library, parameters, wrong_result
 from mygym.training import schedule_callback
 from mygym.training.buffers import FrameReplayBuffer, MultiTaskHerReplayBuffer, images_of
 from mygym.training.env_factory import make_vec_env
@@ -150,7 +150,7 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
         combo: `(AlgoClass, args, kwargs)` of `implemented_combos`; None: those of the plan's algorithm.
 
     Raises:
-        ConfigError: The class refuses its arguments, its `learn` those of mygym, or the device is missing.
+        ConfigError: The class refuses its arguments, or the device is missing.
         RegistryError: A strategy's `policy_class` returns no policy.
     """
     plan = plan_of(run)
@@ -173,12 +173,6 @@ def build_model(run: Plannable, env: Any, combo: Combo | None = None) -> Any:
         raise ConfigError(bad_value("algo_params.buffer_size", rows, allowed, why)) from error
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
-    try:
-        signature(model.learn).bind(config.steps, [])
-    except TypeError as error:
-        allowed = "learn(self, total_timesteps, callback=None)"
-        why = f"takes other arguments than mygym passes ({source_location(type(model).learn)})"
-        raise ConfigError(bad_value(f"algorithm {entry.name}", "learn", allowed, why)) from error
     schedule_callback.check_held(model, schedules_of(plan), config.steps)
     if rows := buffer_bytes(model)[1]:  # numpy takes memory only when arrays are filled; tensors were checked
         size = _bytes(model.replay_buffer, np.ndarray)

@@ -316,6 +316,46 @@ def test_an_unknown_keyword_in_a_file_has_the_nearest(call: str, words: list[str
     assert words or "allowed" not in str(error.value)
 
 
+BASES = """\
+from stable_baselines3.common.callbacks import BaseCallback
+from mygym.planning.callbacks import register_callback
+from mygym.registry import register_algorithm
+from mygym.strategies import Strategy, register_strategy
+from mygym.training.runner import Runner
+
+
+class WithStep(BaseCallback):
+    def _on_step(self): return True
+
+
+class Training(Runner):
+    def training(self, loop): return loop.curves()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "method", "hook"),
+    [
+        ("strategy", "Strategy", "begin_iteratons", "begin_iteration"),
+        ("callback", "WithStep", "_on_rollout_strat", "_on_rollout_start"),
+        ("algorithm", "Training", "set_up", "setup"),
+    ],
+)
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_method_with_a_misspelt_name_is_refused_unless_the_file_uses_it(
+    is_used: bool, kind: str, base: str, method: str, hook: str, folder: Path
+) -> None:
+    text = f"{BASES}\n\n@register_{kind}('mine')\nclass Mine({base}):\n    def {method}(self): ...\n"
+    path = write(folder / "algos" / "mine.py", text + f"    def again(self): return self.{method}()\n" * is_used)
+    if is_used:
+        assert registry(kind).get("mine").name == "mine"
+        return
+    with pytest.raises(RegistryError) as error:
+        registry(kind).get("mine")
+    line = text[: text.index(f"def {method}")].count("\n") + 1
+    assert all(word in str(error.value) for word in (f"'{method}'", f"'{hook}'", f"{path}:{line}"))
+
+
 @pytest.mark.parametrize(
     ("statement", "helper"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import runpy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -334,19 +333,6 @@ def test_an_attribute_for_checkpoints_that_does_not_exist_is_refused_before_the_
     with pytest.raises(ConfigError, match=r"^odd\.checkpointed: 'level' is no attribute of Odd"):
         mygym.train(config("ppo", tmp_path, strategy="odd"))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("is_used", [False, True])
-def test_a_method_with_a_misspelt_name_is_refused_unless_the_file_uses_it(is_used: bool, tmp_path: Path) -> None:
-    file, use = tmp_path / "odd.py", "        return {'n': [self.begin_iteratons(n) for n in range(2)]}\n"
-    text = "from mygym.strategies import Strategy\nclass Odd(Strategy):\n    def begin_iteratons(self, n): ...\n"
-    file.write_text(text + f"    def outcome(self):\n{use}" * is_used)
-    odd = runpy.run_path(str(file))["Odd"]
-    if is_used:
-        assert register_strategy("odd")(odd) is odd
-    else:
-        with pytest.raises(RegistryError, match=rf"'begin_iteratons' .*{file}:3.*did you mean 'begin_iteration'"):
-            register_strategy("odd")(odd)
 
 
 def test_a_helper_of_another_name_is_allowed() -> None:
