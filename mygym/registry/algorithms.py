@@ -167,7 +167,7 @@ def _check_calls(cls: type) -> None:
         return
     calls = dict(CALLS)
     if getattr(cls, "defines_training", False):
-        calls |= {"training": (("loop",), ()), "setup": ((), ())}
+        calls["setup"] = (), ()
         refuse_misspelt_methods("algorithm", next(base for base in cls.__mro__ if of_library(base)), cls)
     elif of_library(cls.learn):  # type: ignore[attr-defined]  # it calls `train` with all its arguments as keywords
         library = next(base for base in cls.__mro__ if of_library(base))

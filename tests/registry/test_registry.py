@@ -519,8 +519,7 @@ def loads(cls, path, env=None, **kwargs): ...
         (SAC, "save", lambda self: None, "save(self, path)"),
         (SAC, "load", classmethod(lambda cls, path: None), "load(self, path, env, device)"),
         (SAC, "load", loads, ""),
-        (Runner, "training", lambda self: None, "training(self, loop)"),
-        (Runner, "training", lambda self, loop, *, tries=3: None, ""),
+        (Runner, "setup", lambda self, loop: None, "setup(self)"),
     ],
 )
 def test_methods_that_cannot_be_called_are_refused_with_their_line(
