@@ -86,7 +86,10 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
     for layer in layers:
         check_plain(layer.values, layer.origin)
         values = merge_configs(values, layer.values)
-        origins |= _origins_of(layer)
+        of_layer = _origins_of(layer)
+        if "control.name" in of_layer:  # it replaces the parameters of another controller
+            origins = {key: origin for key, origin in origins.items() if not key.startswith("control.")}
+        origins |= of_layer
     return _with_origins(validated(RunConfig, values, origins), origins)
 
 

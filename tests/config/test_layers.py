@@ -61,6 +61,13 @@ def test_text_has_its_origin_and_the_values_beside_it_keep_theirs() -> None:
     assert origins == {"path": "flag", "freeze": "file", "load": "default"}
 
 
+def test_parameters_of_a_replaced_controller_leave_no_origins() -> None:
+    low = Layer("file", {"control": {"name": "ee_delta", "action_repeat": 4, "max_force": 9.0}})
+    resolved = resolve([low, Layer("flag", {"control": {"name": "joint_delta", "max_force": 8.0}})])
+    origins = {key: resolved.origins[f"control.{key}"] for key in ("name", "max_force", "action_repeat")}
+    assert origins == {"name": "flag", "max_force": "flag", "action_repeat": "default"}
+
+
 def test_every_value_has_an_origin() -> None:
     resolved = resolve([Layer("file", {"task_params": {"areas": {"reach": {"low": [0, 0, 0], "high": [1, 1, 1]}}}})])
     assert set(resolved.origins) == {key for key, _ in flatten(resolved.values())}
