@@ -28,7 +28,7 @@ from mygym.robotics.controllers import (
     JointVelocity,
 )
 from mygym.robotics.controllers.arms import ArmControllers
-from mygym.robotics.controllers.controller import YAW_LAG, YAW_RANGE, YAW_STEP
+from mygym.robotics.controllers.controller import YAW_LAG, YAW_RANGE, YAW_STEP, action_within
 from mygym.robotics.controllers.end_effector import EE_STEP, IK_ITERATIONS, IK_TOLERANCE
 from mygym.robotics.controllers.joint import APPROACH_GAIN
 from mygym.tasks.context import ArmCommand
@@ -227,7 +227,7 @@ class BatchEndEffectorAbsolute(BatchEndEffector[EndEffectorAbsolute]):
 
     def action_towards(self, target: Array, measured: Measured, velocity: Array, yaw_change: Array) -> Array:
         """Return the actions that denote the targets."""
-        action = (2 * target - self._high - self._low) / (self._high - self._low)
+        action = action_within(target, self._low, self._high)
         if not self.single.tool_yaw:
             return action
         return self._xp.concat([action, self._wanted_yaw(measured.tool_yaw, yaw_change)[None] / YAW_RANGE])
@@ -307,7 +307,7 @@ class BatchJointPosition(BatchJoints[JointPosition]):
         return self.joint_command
 
     def _action_to(self, posture: Array, q: Array) -> Array:
-        return (2 * posture - self._upper - self._lower) / (self._upper - self._lower)
+        return action_within(posture, self._lower, self._upper)
 
 
 class BatchJointVelocity(BatchJoints[JointVelocity]):

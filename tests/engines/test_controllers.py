@@ -6,7 +6,7 @@ import copy
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from mygym.robotics.controllers.arms import ArmControllers
 from mygym.robotics.kinematics import Chain, Kinematics
 from mygym.robotics.robot import load_robot
 from mygym.robotics.robot_spec import EndEffectorSpec, JointSpec, RobotSpec
-from mygym.robotics.workspace import load_workspace
+from mygym.robotics.workspace import Area, load_workspace
 from mygym.tasks.context import ArmCommand
 from mygym.tasks.state import State
 from mygym.types import FloatArray
@@ -210,6 +210,22 @@ def test_each_world_has_the_numbers_of_a_single_one(name: str, control: str, rep
             alone.read_offsets(after)
             for array in ("tool_yaw", "command_offset", "tool_yaw_offset"):
                 np.testing.assert_allclose(getattr(step.after, array)[row], getattr(after, array)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_a_range_without_width_has_actions(control: str) -> None:
+    """Tool bounds in a plane, and a joint with equal limits: 0 / 0."""
+    robot, table = load_robot("panda"), load_workspace("table")
+    fixed = replace(robot.joints[2], lower=robot.joints[2].home, upper=robot.joints[2].home)
+    robot = robot.with_joints([*robot.joints[:2], fixed, *robot.joints[3:]])
+    low, high = table.tool_bounds.low, table.tool_bounds.high
+    flat = replace(table, tool_bounds=Area((*low[:2], 0.1), (*high[:2], 0.1)))
+    single = ArmControllers(robot, flat, find_controller(control), DT, dynamics, gripper=True, tool_yaw=False)
+    (step,) = played(*fresh(single, 1), range(1))
+    single.reset(step.before)
+    towards = single.action_towards(step.before, step.command.target[0], 1.0, 0.0, None, 0.0)
+    for action in (towards, step.results["towards"]):
+        assert (np.abs(action) <= 1.0).all(), "no action is nan"
 
 
 def test_the_chains_differ_in_what_they_hold() -> None:

@@ -281,6 +281,12 @@ def scale_to_unit(action: FloatArray) -> FloatArray:
     return action / max(1.0, float(np.abs(action).max()))
 
 
+def action_within(values: Any, low: Any, high: Any) -> Any:
+    """Return the actions that denote values in ranges of which -1 and 1 are the ends; any, of a range without width."""
+    width = high - low
+    return (2 * values - high - low) / (width + (width == 0))
+
+
 COMMON_PARAMETERS = tuple(name for name in ControlParams.model_fields if name != "name")
 """Parameters of `control` that every controller has."""
 

@@ -13,6 +13,7 @@ from mygym.robotics.controllers.controller import (
     YAW_STEP,
     ComponentRange,
     Controller,
+    action_within,
     clamp_around,
     component_ranges,
     register_controller,
@@ -186,7 +187,7 @@ class EndEffectorAbsolute(EndEffectorController):
         yaw_change: float,
     ) -> FloatArray:
         """Return the action that denotes the target."""
-        action: FloatArray = (2 * ee_target - self.high - self.low) / (self.high - self.low)
+        action: FloatArray = action_within(ee_target, self.low, self.high)
         if not self.tool_yaw:
             return action
         return np.append(action, self.wanted_yaw(joint_position, yaw_change) / YAW_RANGE)

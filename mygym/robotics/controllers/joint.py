@@ -12,6 +12,7 @@ from mygym.robotics.controllers.controller import (
     YAW_STEP,
     ComponentRange,
     Controller,
+    action_within,
     clamp_around,
     component_ranges,
     register_controller,
@@ -148,7 +149,8 @@ class JointPosition(JointController):
         return self.joint_command
 
     def _action_to(self, posture: FloatArray, joint_position: FloatArray, joint_velocity: FloatArray) -> FloatArray:
-        return (2 * posture - self.chain.upper - self.chain.lower) / (self.chain.upper - self.chain.lower)
+        action: FloatArray = action_within(posture, self.chain.lower, self.chain.upper)
+        return action
 
 
 @register_controller("joint_velocity", help="commands joint velocities up to their limits")
