@@ -427,13 +427,19 @@ def reached_along(
     return reached
 
 
+def within_a_turn(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return ranges of joints `(J,)` rad or m without what is beyond ±π, which adds no posture, if anything is left."""
+    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
+    return np.where(low < high, low, lower), np.where(low < high, high, upper)
+
+
 def _holds_tilt(chain: Chain, direction: Sequence[float]) -> bool:
     """Return whether the arm can move its tool in three directions while the tool's z axis keeps a direction `(3,)`."""
     if len(chain.home) < 3:
         return False
     goal, rng = np.asarray(direction, dtype=float), np.random.default_rng(0)
-    low, high = np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi)
-    start = rng.uniform(np.minimum(low, high), np.maximum(low, high), (TILT_POSTURES, len(low)))
+    low, high = within_a_turn(chain.lower, chain.upper)
+    start = rng.uniform(low, high, (TILT_POSTURES, len(low)))
     pose, error, jacobian = _converged(
         chain, np.zeros((TILT_POSTURES, 3)), start, direction, TILT_ITERATIONS, (0.0, 1.0)
     )

@@ -259,6 +259,15 @@ def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
     assert all(f"{joint.name} {joint.home + 0.0:g}" in rows["joints.home"].text for joint in inferred.spec.joints)
 
 
+@pytest.mark.parametrize("limits", [(3.3, 6.2), (-6.2, -3.3)])
+def test_a_range_beyond_half_a_turn_is_kept(tmp_path: Path, limits: tuple[float, float]) -> None:
+    """It was cut at π, to nothing."""
+    spec = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root", limits={4: limits}))).spec
+    joint = spec.joints[3]
+    assert (joint.lower, joint.upper) == limits
+    assert joint.lower < joint.home < joint.upper
+
+
 @pytest.mark.parametrize("column", [pytest.param(0.4, marks=pytest.mark.slow), 0.72])
 def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: Path, column: float) -> None:
     """The column is as narrow as a point; the first joint is 10 cm above it, and the floor 70 cm below the table."""

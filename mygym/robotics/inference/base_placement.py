@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import counted
-from mygym.robotics.kinematics import REACHED, Chain, Kinematics, at_home, make_chain, postures_at, reached_along
+from mygym.robotics.kinematics import (
+    REACHED,
+    Chain,
+    Kinematics,
+    at_home,
+    make_chain,
+    postures_at,
+    reached_along,
+    within_a_turn,
+)
 from mygym.robotics.meshes import hull
 from mygym.robotics.robot_spec import RobotSpec, cached_by_model, robot_model
 from mygym.robotics.surface_points import points_of_links, shapes_of_links
@@ -230,7 +239,7 @@ def _facing_forward(spec: RobotSpec, workspace: WorkspaceSpec) -> RobotSpec:
     spec = replace(spec, base_position=(0.0, 0.0, 0.0), base_orientation=(0.0, 0.0, 0.0, 1.0))
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     kinematics = Kinematics(chain)
-    middle = (np.maximum(chain.lower, -np.pi) + np.minimum(chain.upper, np.pi)) / 2
+    middle = np.sum(within_a_turn(chain.lower, chain.upper), axis=0) / 2
     shoulder, length = kinematics.joint_points(middle)[0], arm_length(chain)
     forward_x, forward_y, _ = (kinematics.pose(middle)[:3, 3] - shoulder).tolist()
     upright = np.hypot(forward_x, forward_y) < UPRIGHT * length
@@ -254,7 +263,7 @@ class _ReachMap:
         points = np.stack([grid.ravel() for grid in np.meshgrid(*self._axes, indexing="ij")], axis=1)
         self._reached = np.zeros(len(points), dtype=bool)
         rng = np.random.default_rng(0)
-        low, high = np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi)
+        low, high = within_a_turn(chain.lower, chain.upper)
         for share in np.linspace(0.0, 1.0, MAP_STARTS):
             left = np.flatnonzero(~self._reached)
             start = (low + high) / 2 + share * (rng.uniform(low, high, (len(left), len(low))) - (low + high) / 2)
@@ -331,8 +340,7 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, shape: Shape, postur
     preferred. The hand closes along the world's y axis if the arm can turn it so.
     """
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
-    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
-    low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
+    low, high = within_a_turn(lower, upper)
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     tool, kinematics = np.array(workspace.tool_home), Kinematics(chain)
     if np.linalg.norm(tool - kinematics.joint_points(chain.home)[0]) > arm_length(chain) + HOME_RESIDUAL:
