@@ -31,6 +31,7 @@ from mygym.robotics.mesh_files import MAX_TRIANGLES, MESH_PATH, PACKAGE_PATHS, f
 from mygym.robotics.mjcf import read_mjcf
 from mygym.robotics.transforms import pose_matrix, rotation_of_z_to
 from mygym.robotics.urdf import (
+    MAX_NUMBER,
     check_urdf,
     copy_shapes,
     inertial,
@@ -344,7 +345,7 @@ def _finding(text: str, names: Sequence[str], after: str = "", certainty: Certai
 
 
 def _limits(root: ET.Element) -> Iterator[Finding]:
-    """Remove limits that are NaN, or negative for efforts and velocities, and swap reversed limits, in place.
+    """Remove limits that are NaN, beyond `MAX_NUMBER` or negative for efforts and velocities, and swap reversed limits.
 
     One missing end of a range is 0, as in URDF: engines would read it as no limit, or as none of both.
     """
@@ -357,15 +358,16 @@ def _limits(root: ET.Element) -> Iterator[Finding]:
             limit.attrib.update({"lower": "0", "upper": "0"} | limit.attrib)
             completed.append(joint.get("name", ""))
         for key in ("effort", "velocity", "lower", "upper"):
-            is_negative = key in ("effort", "velocity") and number_in(limit.get(key)) < 0
-            if is_negative or math.isnan(number_in(limit.get(key))):
+            number = number_in(limit.get(key))
+            is_negative = key in ("effort", "velocity") and number < 0
+            if is_negative or math.isnan(number) or MAX_NUMBER < abs(number) < math.inf:  # SDF's default is 1e16
                 del limit.attrib[key]
                 unlimited.append(f"{key} of {joint.get('name', '')}")
         lower, upper = limit.get("lower"), limit.get("upper")
         if lower is not None and upper is not None and number_in(lower) > number_in(upper):
             limit.attrib.update(lower=upper, upper=lower)
             swapped.append(joint.get("name", ""))
-    yield from _finding("limits that are negative or no number mean no limit:", unlimited, certainty="likely")
+    yield from _finding("limits that are negative, endless or no number mean no limit:", unlimited, certainty="likely")
     yield from _finding("a range with one end begins or ends at 0, as in URDF:", completed, certainty="likely")
     yield from _finding("a lower limit above the upper is swapped with it:", swapped, certainty="likely")
 

@@ -326,6 +326,15 @@ def test_limits_that_mean_none_or_are_reversed_are_repaired(tmp_path: Path) -> N
     assert any("swapped" in text and "j1" in text for text in results)
 
 
+def test_an_endless_limit_is_none(tmp_path: Path) -> None:
+    """SDF's default is 1e16: an action of 1 would be this angle, and this speed."""
+    limits = 'lower="-1e16" upper="1e16" effort="50" velocity="1e16"'
+    path = write(tmp_path / "a.urdf", arm().replace(LIMIT, f"<limit {limits}/>", 1))
+    joint = read_joints(read_robot(path).root)["j1"]
+    assert (joint.lower, joint.upper, joint.effort, joint.velocity) == (-np.inf, np.inf, 50, np.inf)
+    assert any("endless" in text and "velocity of j1" in text for text in repairs(path))
+
+
 def test_damping_that_no_motor_overcomes_at_full_speed_is_reduced(tmp_path: Path) -> None:
     """Motors of 50 N m turn at up to 2 rad/s: damping of 30 N m s/rad would take 60 N m, and that of 20 takes 40."""
     text = arm()
