@@ -274,12 +274,10 @@ def complete_robot(path: Path) -> Inferred | None:
             raise AssetError(bad_value("urdf", data["urdf"], "the path of a URDF"))
         inferred = infer_robot(find_beside(path, data["urdf"]))
         values = asdict(inferred.spec) | {"name": ""}
-        if "end_effector" in data and "base_position" not in data:
-            spec = as_asset(RobotSpec, _corrected(values, {"end_effector": data["end_effector"]}))
-            table = find_workspace("table")
-            spec, _ = place_base(spec, table)
-            values = asdict(spec)
         spec = resolved(as_asset(RobotSpec, _corrected(values, data)), path)
+        if "end_effector" in data and "base_position" not in data:
+            placed, _ = place_base(spec, find_workspace("table"))
+            spec = resolved(as_asset(RobotSpec, _corrected(asdict(placed), data)), path)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     left = tuple(finding for finding in inferred.findings if finding.key.partition(".")[0] not in data)

@@ -64,6 +64,18 @@ def test_another_tool_point_has_another_home(tmp_path: Path, inferred: RobotSpec
     assert spec.joints != inferred.joints
 
 
+def test_a_tool_point_on_a_mounted_tool_is_placed_with_this_tool(tmp_path: Path, inferred: RobotSpec) -> None:
+    """It was a KeyError: the base was chosen for the robot without the tool."""
+    (tmp_path / "pen.urdf").write_text('<robot name="pen"><link name="pen"/></robot>')
+    tip = {"position": [0.0, 0.0, 0.2], "orientation": list(inferred.end_effector.orientation)}
+    mounts = [{"urdf": "pen.urdf", "link": inferred.end_effector.link, **tip}]
+    at_pen = {"link": "pen", "position": [0.0, 0.0, 0.0], "orientation": [0.0, 0.0, 0.0, 1.0]}
+    spec = find_robot(corrected(tmp_path, mounts=mounts, end_effector=at_pen))
+    alone = find_robot(corrected(tmp_path, end_effector=tip))
+    assert spec.end_effector.link == "pen"
+    assert (spec.base_position, spec.joints) == (alone.base_position, alone.joints)
+
+
 @pytest.mark.parametrize(
     ("corrections", "words"),
     [
@@ -71,6 +83,8 @@ def test_another_tool_point_has_another_home(tmp_path: Path, inferred: RobotSpec
         ({"joints": {"panda_joint7": 0.5}}, ["joints.panda_joint7: 0.5", "home"]),
         ({"joints": {"panda_joint7": {"hom": 0.5}}}, ["joints.6.hom", "home"]),
         ({"griper": {}}, ["griper", "gripper"]),
+        ({"end_effector": {"link": "panda_hnad"}}, ["end_effector.link: 'panda_hnad'", "did you mean 'panda_hand'"]),
+        ({"locked": {"panda_joint3": 0.5}}, ["locked: 'panda_joint3' is no moving joint outside"]),
         ({"urdf": 3}, ["urdf: 3"]),
         ({"urdf": "no.urdf"}, ["no.urdf"]),
     ],
