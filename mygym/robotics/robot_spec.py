@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -273,11 +273,11 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         gripper: False to fix the fingers closed as well, which saves the solver a third of its work.
     """
     root = mounted_model(spec)
-    positions = {name: rest_position(joint) for name, joint in read_joints(root).items() if joint.kind != "fixed"}
-    positions |= spec.locked
-    for arm in spec.arms:
-        fingers = dict(zip(arm.gripper.joints, arm.gripper.closed, strict=True)) if arm.gripper else {}
-        positions |= fingers
+    joints = read_joints(root)
+    moving = [name for name, joint in joints.items() if joint.kind != "fixed"]
+    closed = [dict(zip(hand.joints, hand.closed, strict=True)) if (hand := arm.gripper) else {} for arm in spec.arms]
+    positions = positions_of(joints, moving, {**spec.locked, **{k: v for hand in closed for k, v in hand.items()}})
+    for arm, fingers in zip(spec.arms, closed, strict=True):
         for name in (*(joint.name for joint in arm.joints), *(fingers if gripper else ())):
             del positions[name]
         if arm.gripper:
@@ -357,6 +357,18 @@ def rest_position(joint: Joint) -> float:
     return 0.0 if joint.kind == "continuous" else float(np.clip(0.0, joint.lower, joint.upper))
 
 
+def positions_of(joints: Mapping[str, Joint], names: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
+    """Return the positions of joints, rad or m: known ones, those that follow from another joint's, or at rest."""
+
+    def position(joint: Joint, depth: int) -> float:
+        mimic = joint.mimic
+        if joint.name in known or mimic is None or mimic.joint not in joints or depth > len(joints):
+            return known.get(joint.name, rest_position(joint))
+        return mimic.multiplier * position(joints[mimic.joint], depth + 1) + mimic.offset
+
+    return {name: position(joints[name], 0) for name in names}
+
+
 def check_name(key: str, name: str, names: Collection[str], kind: str) -> None:
     """Raise an `AssetError` unless `name` is among the names of the URDF's links or joints (`kind`)."""
     if name not in names:
@@ -375,8 +387,16 @@ def check_model(spec: RobotSpec) -> None:
     joints, links = read_joints(root), links_of(root)
     if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
         raise AssetError(bad_value("urdf", spec.urdf, "a URDF with moving joints", "has none"))
+    fingers = [name for arm in spec.arms if arm.gripper for name in arm.gripper.joints]
+    commanded = {joint.name for joint in spec.all_joints} | set(fingers)
+    free = [name for name, joint in joints.items() if joint.kind != "fixed" and name not in commanded]
+    for name in free:
+        if (mimic := joints[name].mimic) and mimic.joint in fingers and name not in spec.locked:
+            allowed = f"also {name}, which follows {mimic.joint}; or its position under `locked`"
+            raise AssetError(bad_value("gripper.joints", fingers, allowed, "leaves a finger behind"))
     for name in spec.locked:
-        check_name("locked", name, joints, "joint")
+        if name not in free:
+            raise AssetError(bad_value("locked", name, free, "is no moving joint outside arms and grippers"))
     for index, arm in enumerate(spec.arms):
         _check_arm("second_arm." if index else "", arm, joints, links)
     for name, camera in spec.cameras.items():

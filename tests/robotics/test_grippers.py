@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mygym
-from mygym.errors import ConfigError
+from mygym.errors import AssetError, ConfigError
 from mygym.robotics.inference.findings import Finding
 from mygym.robotics.inference.grippers import Grasp, infer_gripper
 from mygym.robotics.objects import load_object
 from mygym.robotics.robot import infer_robot
-from mygym.robotics.robot_spec import robot_model
+from mygym.robotics.robot_spec import check_model, robot_model
 from mygym.robotics.surface_points import points_on
 from mygym.robotics.transforms import quaternion_to_matrix
 from mygym.robotics.urdf import read_joints, read_urdf
@@ -123,6 +124,25 @@ def test_a_mimic_has_a_multiplier_and_an_offset_and_needs_no_limits(tmp_path: Pa
     assert gripper.closed == (0.0, 0.02)
     assert gripper.open == (0.04, 0.0)
     assert gripper.width == pytest.approx(0.06, abs=0.002)
+
+
+def test_a_joint_that_follows_a_locked_joint_is_where_it_leads(tmp_path: Path) -> None:
+    """It stayed at zero, so that a lift of two stages rose by one."""
+    mimic = follows("one_joint", -0.5, 0.02)
+    other = finger(-1, "other", "0 1 0", (-3.1, 3.1), mimic, y=-0.02)
+    spec = infer_robot(robot(tmp_path / "a.urdf", finger(1, "one", "0 1 0", (0.0, 0.04)), other)).spec
+    joints = read_joints(robot_model(replace(spec, gripper=None, locked={"one_joint": 0.03})))
+    assert joints["one_joint"].origin[1, 3] == pytest.approx(0.03)
+    assert joints["other_joint"].origin[1, 3] == pytest.approx(-0.02 + 0.005)
+
+
+def test_a_gripper_without_a_finger_that_follows_is_refused(tmp_path: Path) -> None:
+    spec = infer_robot(robot(tmp_path / "a.urdf", *MIRRORED)).spec
+    assert spec.gripper is not None
+    one = replace(spec, gripper=replace(spec.gripper, joints=("one_joint",), closed=(0.015,), open=(0.05,)))
+    with pytest.raises(AssetError, match=r"gripper\.joints: .*other_joint"):
+        check_model(one)
+    check_model(replace(one, locked={"other_joint": -0.05}))
 
 
 def test_a_finger_goes_where_it_mimics_beyond_its_limits(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mygym.robotics.robot_spec import rest_position
+from mygym.robotics.robot_spec import positions_of
 from mygym.robotics.surface_points import points_of_links
 from mygym.robotics.urdf import MOVING_JOINT_TYPES, Joint
 from mygym.types import FloatArray
@@ -86,14 +86,8 @@ class Hand:
 
     def positions(self, drivers: Positions) -> dict[str, float]:
         """Return the positions of all moving joints behind the wrist, from those of the joints that they follow."""
-
-        def position(joint: Joint, depth: int) -> float:
-            mimic = joint.mimic
-            if mimic is None or mimic.joint not in self.joints or depth > len(self.order):
-                return drivers.get(joint.name, rest_position(joint))
-            return mimic.multiplier * position(self.joints[mimic.joint], depth + 1) + mimic.offset
-
-        return {joint.name: position(joint, 0) for joint in self.order if joint.kind in MOVING_JOINT_TYPES}
+        moving = [joint.name for joint in self.order if joint.kind in MOVING_JOINT_TYPES]
+        return positions_of(self.joints, moving, drivers)
 
     def poses(self, positions: Positions) -> dict[str, FloatArray]:
         """Return the poses `(4, 4)` of all links behind the wrist; joints without a position are at zero."""
