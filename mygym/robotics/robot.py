@@ -140,6 +140,9 @@ def _infer(urdf: RobotFileName, stamps: tuple[Stamp, ...]) -> Inferred:
         *replaced,
         Finding(text, "joints", sure, "no other joint moves" if is_all else arm.reason),
     ]
+    if coupled := [f"{joint.name} from {joint.mimic.joint}" for joint in chain if joint.mimic]:
+        reason = "each joint of an arm has a motor here, and mimics none"
+        findings.append(Finding(f"independent: {', '.join(coupled)}", "joints", "guess", reason))
     specs = tuple(map(infer_joint, chain))
     findings += _assumed_limits(chain)
     grasp = infer_gripper(root, joints, chain[-1].child, findings)
