@@ -312,6 +312,30 @@ def test_the_quill_of_a_scara_is_a_joint_of_its_arm_and_the_expert_reaches(tmp_p
     assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=3).success_rate == 1.0
 
 
+@pytest.mark.parametrize(
+    ("control", "hinge", "slide"),
+    [
+        ("joint_position", "rad", "m"),
+        ("joint_delta", "rad per control step", "m per control step"),
+        ("joint_velocity", "rad/s", "m/s"),
+        ("joint_torque", "N m", "N"),
+    ],
+)
+def test_components_of_slides_have_units_of_lengths(tmp_path: Path, control: str, hinge: str, slide: str) -> None:
+    with RobotEnv("reach", robot=str(scara(tmp_path / "a.urdf")), control=control) as env:
+        (controller,) = env.world.controllers
+        assert [limits.unit for limits in controller.ranges] == [hinge, hinge, slide, hinge]
+
+
+def test_a_joint_of_the_arm_that_mimics_another_is_a_finding(tmp_path: Path) -> None:
+    """The parallel arm of a palletizer: its simulation has a motor more."""
+    path = write(tmp_path / "a.urdf", arm("arm", "root"))
+    head, mark, tail = path.read_text().partition('<joint name="arm_5"')
+    path.write_text(head + mark + tail.replace("</joint>", '<mimic joint="arm_3"/></joint>', 1))
+    (finding,) = (finding for finding in infer_robot(path).findings if "arm_5 from arm_3" in finding.text)
+    assert (finding.key, finding.certainty) == ("joints", "guess")
+
+
 @pytest.mark.parametrize("engine", [BULLET, MUJOCO])
 def test_an_axis_of_another_length_is_a_direction(tmp_path: Path, engine: str) -> None:
     """PyBullet moves a slide by its position times the length of its axis."""

@@ -208,11 +208,6 @@ class Controller(ABC):
         return yaw_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
 
 
-def component_ranges(unit: str, low: FloatArray, high: FloatArray) -> tuple[ComponentRange, ...]:
-    """Return the ranges of components with one unit and the limits `(n,)`."""
-    return tuple(ComponentRange(unit, *limits) for limits in zip(low.tolist(), high.tolist(), strict=True))
-
-
 T = TypeVar("T")
 
 

@@ -15,7 +15,6 @@ from mygym.robotics.controllers.controller import (
     Controller,
     action_within,
     clamp_around,
-    component_ranges,
     register_controller,
     rotate_about_tool_axis,
     scale_to_unit,
@@ -169,7 +168,8 @@ class EndEffectorAbsolute(EndEffectorController):
     def ranges(self) -> tuple[ComponentRange, ...]:
         """Position in the world frame, and yaw relative to home."""
         yaw = ComponentRange("rad", -YAW_RANGE, YAW_RANGE)
-        return (*component_ranges("m", self.low, self.high), *[yaw] * self.tool_yaw)
+        position = [ComponentRange("m", *limits) for limits in zip(self.low.tolist(), self.high.tolist(), strict=True)]
+        return (*position, *[yaw] * self.tool_yaw)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return joint targets on the way from the last commanded position to the action's position."""

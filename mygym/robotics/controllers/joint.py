@@ -14,7 +14,6 @@ from mygym.robotics.controllers.controller import (
     Controller,
     action_within,
     clamp_around,
-    component_ranges,
     register_controller,
     rotate_about_tool_axis,
     scale_to_unit,
@@ -41,6 +40,13 @@ class JointController(Controller):
     def names(self) -> tuple[str, ...]:
         """`joint_1` to `joint_J`."""
         return tuple(f"joint_{index + 1}" for index in range(len(self.chain.home)))
+
+    def _ranges(self, unit: str, low: FloatArray, high: FloatArray) -> tuple[ComponentRange, ...]:
+        """Return the ranges of joints; the unit is that of a hinge."""
+        of_slide = unit.replace("N m", "N").replace("rad", "m")
+        slides = self.chain.slides if len(self.chain.slides) else [False] * len(low)
+        units = [of_slide if slide else unit for slide in slides]
+        return tuple(map(ComponentRange, units, low.tolist(), high.tolist()))
 
     def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
         """Set the command to a measured posture: `(J,)` rad and `(3,)` m."""
@@ -110,7 +116,7 @@ class JointDelta(JointController):
     @property
     def ranges(self) -> tuple[ComponentRange, ...]:
         """Displacement of the last commanded joint positions in a control step."""
-        return component_ranges("rad per control step", -self.joint_step, self.joint_step)
+        return self._ranges("rad per control step", -self.joint_step, self.joint_step)
 
     @property
     def command_offset_size(self) -> int:
@@ -141,7 +147,7 @@ class JointPosition(JointController):
     @property
     def ranges(self) -> tuple[ComponentRange, ...]:
         """Joint positions."""
-        return component_ranges("rad", self.chain.lower, self.chain.upper)
+        return self._ranges("rad", self.chain.lower, self.chain.upper)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in rad."""
@@ -162,7 +168,7 @@ class JointVelocity(JointController):
     @property
     def ranges(self) -> tuple[ComponentRange, ...]:
         """Joint velocities."""
-        return component_ranges("rad/s", -self.limits.velocity, self.limits.velocity)
+        return self._ranges("rad/s", -self.limits.velocity, self.limits.velocity)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in rad/s, clipped so that no joint passes a position limit within the step."""
@@ -187,7 +193,7 @@ class JointTorque(JointController):
     @property
     def ranges(self) -> tuple[ComponentRange, ...]:
         """Joint torques, without gravity and friction."""
-        return component_ranges("N m", -self.limits.effort, self.limits.effort)
+        return self._ranges("N m", -self.limits.effort, self.limits.effort)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in N m."""
