@@ -293,7 +293,8 @@ _CLOSING = re.compile(r"\s*[}\]]")
 
 def _read_json(text: str, repeated: list[str] | None) -> Any:
     """Return the content of a JSON text, which may have comments (`#`, `//`, `/* */`) and trailing commas."""
-    plain = _JSON_TOKEN.sub(lambda token: _blank(token[0]) if token["comment"] else token[0], text)
+    # Spaces in place of comments: lines and columns stay.
+    plain = _JSON_TOKEN.sub(lambda token: re.sub(r"[^\n]", " ", token[0]) if token["comment"] else token[0], text)
     messages: list[str] = []
     try:
         content = json.loads(
@@ -310,11 +311,6 @@ def _read_json(text: str, repeated: list[str] | None) -> Any:
     elif messages:
         raise ConfigError(messages[0])
     return content
-
-
-def _blank(text: str) -> str:
-    """Return spaces in place of a text, so that lines and columns stay."""
-    return re.sub(r"[^\n]", " ", text)
 
 
 def _without_trailing_commas(text: str) -> str:

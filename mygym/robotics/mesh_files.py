@@ -206,7 +206,11 @@ def read_hulls(path: str) -> tuple[FloatArray, ...]:
     try:
         if not file.is_file() and file.exists():  # reading a pipe would block
             raise OSError("it is not a regular file")
-        groups = _obj_groups(file) if file.suffix.lower() == ".obj" else _one_group(file)
+        if file.suffix.lower() == ".obj":
+            groups = _obj_groups(file)
+        else:
+            mesh = read_triangles(file)
+            groups = [np.unique(mesh.vertices[mesh.faces].reshape(-1, 3), axis=0)]
     except (OSError, ValueError, IndexError) as error:
         why = f"cannot be read ({type(error).__name__}: {error})"
         raise AssetError(bad_value("mesh", path, "an OBJ, STL or DAE file", why)) from error
@@ -242,12 +246,6 @@ def _obj_groups(path: Path) -> list[FloatArray]:
             groups[-1].update(number - 1 if number > 0 else len(vertices) + number for number in numbers)
     points = np.array(vertices, dtype=float).reshape(-1, 3)
     return [points[sorted(group)] for group in groups if group]
-
-
-def _one_group(path: Path) -> list[FloatArray]:
-    """Return the points of an STL or Collada file, as one group."""
-    mesh = read_triangles(path)
-    return [np.unique(mesh.vertices[mesh.faces].reshape(-1, 3), axis=0)]
 
 
 MESH_PATH = "MYGYM_MESH_PATH"

@@ -65,7 +65,9 @@ def loft(rings: ArrayLike, closed: bool = False) -> Mesh:
         fan = np.arange(1, n - 1)
         faces.append(np.stack([0 * fan, fan + 1, fan], -1))
         faces.append((k - 1) * n + np.stack([0 * fan, fan, fan + 1], -1))
-    return _outwards(Mesh(points.reshape(-1, 3), np.concatenate(faces)))
+    vertices, triangles = points.reshape(-1, 3), np.concatenate(faces)
+    is_outwards = np.linalg.det(vertices[triangles]).sum() >= 0
+    return Mesh(vertices, triangles if is_outwards else triangles[:, ::-1])
 
 
 def hull(points: ArrayLike) -> Mesh:
@@ -175,8 +177,3 @@ def surface(mesh: Mesh) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
     projected = np.array([(1, 2), (0, 2), (0, 1)])[np.abs(crosses).argmax(axis=1)]
     flat = np.take_along_axis(spread, projected[:, None, :], axis=2).reshape(-1, 2)
     return faces, normals, 0.75 + 0.249 * flat
-
-
-def _outwards(mesh: Mesh) -> Mesh:
-    volume = np.linalg.det(mesh.vertices[mesh.faces]).sum()
-    return mesh if volume >= 0 else Mesh(mesh.vertices, mesh.faces[:, ::-1])

@@ -138,11 +138,6 @@ UNUSED = ("property", "arg")
 """xacro's elements that change nothing where no `${}` and no `$()` refers to them."""
 
 
-def has_xacro(root: ET.Element) -> bool:
-    """Return whether a tree has elements of xacro."""
-    return any("/xacro}" in str(element.tag) for element in root.iter())
-
-
 def without_unused(root: ET.Element) -> ET.Element | None:
     """Return the tree without properties and arguments to which nothing refers; None if it must be expanded."""
     for element in root.iter():
@@ -326,7 +321,7 @@ def _tree(path: Path, arguments: Sequence[str]) -> tuple[ET.Element, list[Findin
             element.tag = str(element.tag).removeprefix(space)
     if root.tag == "mujoco":
         return read_mjcf(path)
-    if arguments or has_xacro(root):
+    if arguments or any("/xacro}" in str(element.tag) for element in root.iter()):
         plain = None if arguments else without_unused(root)
         return (expand(path, arguments) if plain is None else plain), []
     return root, []

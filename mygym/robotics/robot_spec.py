@@ -273,28 +273,23 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         gripper: False to fix the fingers closed as well, which saves the solver a third of its work.
     """
     root = mounted_model(spec)
-    joints = read_joints(root)
-    moving = [name for name, joint in joints.items() if joint.kind != "fixed"]
-    closed = [dict(zip(hand.joints, hand.closed, strict=True)) if (hand := arm.gripper) else {} for arm in spec.arms]
-    positions = positions_of(joints, moving, {**spec.locked, **{k: v for hand in closed for k, v in hand.items()}})
-    for arm, fingers in zip(spec.arms, closed, strict=True):
-        for name in (*(joint.name for joint in arm.joints), *(fingers if gripper else ())):
-            del positions[name]
-        if arm.gripper:
-            _set_friction(root, arm.gripper)
-            _set_pads(root, arm.gripper)
+    joints, known = read_joints(root), dict(spec.locked)
+    commanded = [joint.name for joint in spec.all_joints]
+    for arm in spec.arms:
+        if hand := arm.gripper:
+            known |= zip(hand.joints, hand.closed, strict=True)
+            commanded += hand.joints if gripper else ()
+            for link in root.findall("link"):
+                if link.get("name") in hand.links and link.find("contact") is None:
+                    ET.SubElement(ET.SubElement(link, "contact"), "lateral_friction", value=repr(hand.friction))
+            _set_pads(root, hand)
         _set_limits(root, arm)
-    lock_joints(root, positions)
+    still = [name for name, joint in joints.items() if joint.kind != "fixed" and name not in commanded]
+    lock_joints(root, positions_of(joints, still, known))
     base = next(link for link in root.findall("link") if link.get("name") == root_link(root))
     if inertial(base)[0] == 0:  # Bullet prints a warning at every load; the base is fixed, so its mass has no effect
         set_inertial(base, 1.0, np.zeros(3), np.eye(3))
     return root
-
-
-def _set_friction(root: ET.Element, gripper: GripperSpec) -> None:
-    for link in root.findall("link"):
-        if link.get("name") in gripper.links and link.find("contact") is None:
-            ET.SubElement(ET.SubElement(link, "contact"), "lateral_friction", value=repr(gripper.friction))
 
 
 def _set_pads(root: ET.Element, gripper: GripperSpec) -> None:
@@ -352,18 +347,14 @@ def mounted_model(spec: RobotSpec) -> ET.Element:
     return root
 
 
-def rest_position(joint: Joint) -> float:
-    """Return the position of a joint outside arms and grippers, rad or m: zero or the nearest limit."""
-    return 0.0 if joint.kind == "continuous" else float(np.clip(0.0, joint.lower, joint.upper))
-
-
 def positions_of(joints: Mapping[str, Joint], names: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
-    """Return the positions of joints, rad or m: known ones, those that follow from another joint's, or at rest."""
+    """Return the positions of joints, rad or m: known, or where another joint leads, or zero or the nearest limit."""
 
     def position(joint: Joint, depth: int) -> float:
         mimic = joint.mimic
         if joint.name in known or mimic is None or mimic.joint not in joints or depth > len(joints):
-            return known.get(joint.name, rest_position(joint))
+            rest = 0.0 if joint.kind == "continuous" else float(np.clip(0.0, joint.lower, joint.upper))
+            return known.get(joint.name, rest)
         return mimic.multiplier * position(joints[mimic.joint], depth + 1) + mimic.offset
 
     return {name: position(joints[name], 0) for name in names}

@@ -307,10 +307,10 @@ def _approach(hand: Hand, limits: Mapping[str, tuple[float, float]]) -> FloatArr
     for share in np.linspace(0.0, 1.0, 5):
         poses = hand.poses(hand.positions({name: low + share * (high - low) for name, (low, high) in limits.items()}))
         centres = [
-            poses[link][:3, :3] @ _middle(hand.points(link)) + poses[link][:3, 3]
+            poses[link][:3, :3] @ ((points.min(axis=0) + points.max(axis=0)) / 2) + poses[link][:3, 3]
             for finger in hand.fingers
             for link in finger.links
-            if len(hand.points(link)) and any(hand.driver(joint) in limits for joint in finger.joints)
+            if len(points := hand.points(link)) and any(hand.driver(joint) in limits for joint in finger.joints)
         ]
         centre = np.mean(centres, axis=0) if centres else np.array([0.0, 0.0, 1.0])
         directions.append(centre / max(float(np.linalg.norm(centre)), 1e-6))
@@ -324,11 +324,6 @@ def _approach(hand: Hand, limits: Mapping[str, tuple[float, float]]) -> FloatArr
             nearest: FloatArray = axes[int(cosines.argmax())]
             return nearest
     return directions[2]
-
-
-def _middle(points: FloatArray) -> FloatArray:
-    middle: FloatArray = (points.min(axis=0) + points.max(axis=0)) / 2
-    return middle
 
 
 def _foremost(hand: Hand, poses: Mapping[str, FloatArray], approach: FloatArray) -> tuple[Finger, ...]:
