@@ -221,7 +221,8 @@ def short_run(logdir: Path, **values: Any) -> dict[str, Any]:
     """Config of a run of 64 steps."""
     quiet = {"tensorboard": False, "video": {"episodes": 0}, "logdir": str(logdir), "stop_at_success": None}
     budget = {"steps": 64, "n_envs": 4, "eval": {"every": 64, "episodes": 1, "final_episodes": 1}}
-    return {**quiet, **budget, "task": "press", "algo": "ppo", "algo_params": PARAMS, **values}
+    config = {**quiet, **budget, "task": "press", "algo": "ppo", "algo_params": PARAMS, **values}
+    return {**config, "task_params": {"horizon": 10, **values.get("task_params", {})}}
 
 
 def check_continued(config: dict[str, Any]) -> mygym.Result:
