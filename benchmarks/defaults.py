@@ -32,8 +32,8 @@ COLUMNS = (
 
 _LOST = "Objects lost 4 % of their velocity in a second in these runs, but not in those of `slide`, nor do they today."
 _WAITED = (
-    "In these runs of `xqc` the gradient steps and the environments waited for each other (`overlap: false`), but not in "
-    "seed 2 of `throw` and seed 1 of `maze`."
+    "In these runs of `xqc` the gradient steps and the environments waited for each other (`overlap: false`), but not "
+    "in seed 2 of `throw` and seed 1 of `maze`."
 )
 NOTES = {BULLET: _WAITED, MUJOCO: _LOST}
 """What differs from today in all runs of an engine."""
